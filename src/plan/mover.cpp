@@ -16,9 +16,11 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
                    std::ranges::any_of(program_.matrices, &Matrix::stays)),
       later_(program_, is_composed_),
       tasks_(tasks),
-      router_(machine, plan.tuning, sends_in_turn(plan)),
+      sent_queues_(plan, machine),
+      router_(machine, plan.tuning, sends_in_turn(plan) && !sent_queues_.any()),
       stores_(machine.devices.size()),
       last_input_(machine.devices.size(), kNoTask),
+      sent_targets_(machine.devices.size()),
       devices_(plan.tuning.workers),
       positions_(plan.tuning.workers.size()) {
   number_tiles();
@@ -340,6 +342,7 @@ double Mover::fetch_output(const TileId& tile, const Where& to, TaskId after_wri
   const Where from = is_kept ? place_of(chain.source, key_of(tile)) : Where{home.device, -1};
   after_.push_back(after_writer);
   before_read(from, tile);
+  if (sent_queues_.any() && from.in_place() && !on_host(from.device)) follow_kernels(to);
   emit_leg(TaskKind::fetch, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
@@ -401,12 +404,12 @@ TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Whe
   Task task;
   task.kind = kind;
   task.chunks = static_cast<std::uint8_t>(chunks);
-  task.queue = queue_of(kind, link);
   task.link = link;
   task.upstream = upstream;
   task.tile = tile;
   task.from = from;
   task.to = to;
+  task.queue = queue_of(task);
   before_write(to, tile);
   const TaskId id = tasks_.add(task, after_);
   note_read(from, tile, id);
@@ -415,11 +418,28 @@ TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Whe
   return id;
 }
 
-QueueId Mover::queue_of(TaskKind kind, LinkId link) const {
-  if (tuning_.rules.has(Rule::overlap)) return link;
-  const Link& l = machine_.links[static_cast<std::size_t>(link)];
-  const DeviceId device = kind == TaskKind::writeback ? l.source : l.target;
-  return static_cast<QueueId>(machine_.links.size()) + device;
+QueueId Mover::queue_of(const Task& copy) const {
+  const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
+  if (!tuning_.rules.has(Rule::overlap))
+    return static_cast<QueueId>(machine_.links.size()) +
+           (copy.kind == TaskKind::writeback ? link.source : link.target);
+  if (copy.kind == TaskKind::writeback) return sent_queues_.of(copy.link, Sent::results);
+  return sent_queues_.of(copy.link, is_ready(copy) ? Sent::inputs : Sent::passed);
+}
+
+bool Mover::is_ready(const Task& fetch) const {
+  const Changing* change = changing(fetch.tile);
+  return fetch.from.in_place() && (change == nullptr || change->writer == kNoTask);
+}
+
+/// A copy engine serves a device that has more and more to send before any other. So targets are
+/// sent to a worker only a few ahead of its kernels, and what somebody waits for comes in between.
+void Mover::follow_kernels(const Where& target) {
+  constexpr std::size_t kMostAhead = 4;
+  std::vector<int>& sent = sent_targets_[static_cast<std::size_t>(target.device)];
+  if (sent.size() >= kMostAhead)
+    after_.push_back(store(target.device).writer(sent[sent.size() - kMostAhead]));
+  sent.push_back(target.slot);
 }
 
 Mover::Changing* Mover::at_home(const Where& where, const TileId& tile) {

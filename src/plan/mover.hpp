@@ -12,6 +12,7 @@
 #include "plan/call_layout.hpp"
 #include "plan/later_calls.hpp"
 #include "plan/pools.hpp"
+#include "plan/queues.hpp"
 #include "plan/router.hpp"
 #include "plan/task_list.hpp"
 
@@ -236,7 +237,9 @@ class Mover {
                   const Where& to, int chunks, TaskId upstream);
   TaskId emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Where& from,
                   const Where& to, int chunks, TaskId upstream);
-  QueueId queue_of(TaskKind kind, LinkId link) const;
+  QueueId queue_of(const Task& copy) const;
+  bool is_ready(const Task& fetch) const;
+  void follow_kernels(const Where& target);
   Held& held(int key, int worker) {
     return held_[static_cast<std::size_t>(worker) * tiles_.size() + static_cast<std::size_t>(key)];
   }
@@ -255,13 +258,15 @@ class Mover {
   const LaterCalls later_;
   bool keeps_results_ = false;
   TaskList& tasks_;
+  const SentQueues sent_queues_;
   Router router_;
-  std::vector<SlotStore> stores_;   ///< per device
-  std::vector<TaskId> last_input_;  ///< per device: the last copy from the host
-  std::vector<int> found_slots_;    ///< per device: the first slots have what the plan finds
-  bool copies_left_ = false;        ///< some copy of an input has made room for another tile
-  std::vector<Keys> keys_;          ///< per matrix
-  std::vector<TileId> tiles_;       ///< per key
+  std::vector<SlotStore> stores_;               ///< per device
+  std::vector<TaskId> last_input_;              ///< per device: the last copy from the host
+  std::vector<std::vector<int>> sent_targets_;  ///< per device: slots of targets that others send
+  std::vector<int> found_slots_;  ///< per device: the first slots have what the plan finds
+  bool copies_left_ = false;      ///< some copy of an input has made room for another tile
+  std::vector<Keys> keys_;        ///< per matrix
+  std::vector<TileId> tiles_;     ///< per key
   std::vector<Cargo> cargos_;
   std::vector<DeviceId> devices_;                             ///< of workers and other holders
   std::vector<Held> held_;                                    ///< [holder][key]

@@ -29,7 +29,9 @@ std::vector<DeviceId> senders(const Plan& plan) {
   std::vector<DeviceId> senders(plan.queues.size(), -1);
   for (const Task& task : plan.tasks) {
     const auto q = static_cast<std::size_t>(task.queue);
-    if (task.kind == TaskKind::fetch && plan.queues[q].in_turn) senders[q] = plan.queues[q].source;
+    const Queue& queue = plan.queues[q];
+    if (task.kind == TaskKind::fetch && queue.in_turn && queue.sent == Sent::inputs)
+      senders[q] = queue.source;
   }
   return senders;
 }

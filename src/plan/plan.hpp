@@ -79,6 +79,13 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
+/// What goes through a queue of a link whose source sends (Queue::in_turn).
+enum class Sent : std::uint8_t {
+  inputs,   ///< what others need for their products and the source has from the start, or all of it
+  passed,   ///< the same, of what the source has got from others
+  results,  ///< what goes home
+};
+
 /// The unit that runs a queue's tasks, for the backends and for the names in a timeline.
 struct Queue {
   enum class Kind : std::uint8_t { link, lane, device };  ///< device: overlap off, everything of it
@@ -87,9 +94,11 @@ struct Queue {
   DeviceId source = kHost;  ///< link only
   int lane = 0;             ///< lane only
   bool is_ahead = false;    ///< lane only: its kernels go before those of other lanes
-  /// Link only, between devices: what the source sends for products through this and other such
-  /// queues goes in the order of the plan (senders()), in simulations and on backends that can.
+  /// Link only, between devices: the source sends what the target would fetch otherwise, and inputs
+  /// through this and other such queues go in the order of the plan (senders()), in simulations and
+  /// on backends that can.
   bool in_turn = false;
+  Sent sent = Sent::inputs;  ///< in_turn only
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 
@@ -138,8 +147,8 @@ inline bool sends_in_turn(const Plan& plan) {
 }
 
 /// By queue, the device that sends its copies in turn with those of other such queues, or -1: those
-/// of a queue that goes in turn and has a fetch. One that only brings results home goes by itself,
-/// so that what others need does not wait for these.
+/// of a queue of inputs that goes in turn and has a fetch. Results go by themselves, so that what
+/// others need does not wait for these, and so does what is passed on, which may not be there yet.
 std::vector<DeviceId> senders(const Plan& plan);
 
 /// Is an input of an op read where it lies? A form that the device does not prepare is in no slot.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// queues.hpp: the queues that every plan of a machine has, and which of them share a sender.
+// queues.hpp: the queues that every plan of a machine has, and those through which devices send.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -24,39 +25,28 @@ inline std::vector<QueueId> add_queues(Plan& plan, const Machine& machine) {
   return first_lane;
 }
 
-/// The device that all matrices of a call are at home on, on which all others then wait; or the
-/// host, if there is none. Several calls pass results to each other, and parts of k sums.
-inline DeviceId only_source(const Plan& plan) {
-  const TileProgram& program = *plan.program;
-  const auto first = std::ranges::find(program.matrices, false, &Matrix::is_scratch);
-  if (first == program.matrices.end() || program.calls.size() != 1 || plan.tuning.split_k)
-    return kHost;
-  const bool alone = std::all_of(first, program.matrices.end(), [&](const Matrix& matrix) {
-    return matrix.is_scratch ||
-           (matrix.home == first->home && !matrix.stays && !matrix.distribution);
-  });
-  return alone ? first->home : kHost;
-}
+/// By device, whether it is to send in turn what others need of it, if it has data of a call at
+/// home: devices that can, where they wait for one that sends to several of them.
+std::vector<char> sending_in_turn(const Machine& machine, DeviceId home,
+                                  const std::vector<DeviceId>& workers);
 
-/// By device, whether it is to send in turn, where all data of a call lie at `source`: devices that
-/// can, where they wait for one that sends to several of them. Anywhere else copies that are not
-/// ready would hold up others (docs/performance/lessons.md).
-inline std::vector<char> sending_in_turn(const Machine& machine, DeviceId source,
-                                         const std::vector<DeviceId>& workers) {
-  const auto targets =
-      static_cast<std::ptrdiff_t>(workers.size()) - std::ranges::count(workers, source);
-  if (on_host(source) || targets < 2) return std::vector<char>(machine.devices.size(), 0);
-  return machine.sends_in_turn();
-}
+/// Marks the queues of the plan that go in turn, or adds some that do. Where all data of a call lie
+/// on one device, all that devices send goes through the queues of links. Where others lie
+/// elsewhere, inputs that are not ready would hold up those that are, so each kind has queues of
+/// its own beside those of links (Sent, docs/performance/lessons.md).
+void send_in_turn(Plan& plan, const Machine& machine);
 
-/// Marks the queues of the plan that go in turn.
-inline void send_in_turn(Plan& plan, const Machine& machine) {
-  if (!plan.tuning.rules.has(Rule::overlap)) return;
-  const std::vector<char> in_turn =
-      sending_in_turn(machine, only_source(plan), plan.tuning.workers);
-  for (Queue& queue : plan.queues)
-    queue.in_turn = queue.kind == Queue::Kind::link && !on_host(queue.device) &&
-                    in_turn[static_cast<std::size_t>(queue.source)] != 0;
-}
+/// The queues beside those of links that send_in_turn() has added.
+class SentQueues {
+ public:
+  SentQueues(const Plan& plan, const Machine& machine);
+  /// Has the plan any?
+  bool any() const { return !queues_.empty(); }
+  /// Where copies of this kind over the link go: the queue of the link, if there is none for them.
+  QueueId of(LinkId link, Sent sent) const;
+
+ private:
+  std::vector<std::array<QueueId, 3>> queues_;  ///< by link; -1: none
+};
 
 }  // namespace fleet

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -295,33 +294,6 @@ TEST(Tune, GivesMoreOfTheRightHandSidesToTheOwner) {
   ASSERT_EQ(free.plan.tuning.col_shares.size(), 4u);
   EXPECT_GT(free.plan.tuning.col_shares[2], 0.3);
   EXPECT_LT(free.cost.seconds, 0.95 * equal.cost.seconds);
-}
-
-/// The queues that go in turn, each of which is between devices.
-int queues_in_turn(const Machine& machine, const std::array<DeviceId, 3>& homes,
-                   const TuneRequest& request = {.tile = 256}) {
-  const Problem problem = make_problem({.m = 512, .n = 512, .k = 512}, {.homes = homes});
-  int count = 0;
-  for (const Queue& queue : tune(problem, machine, request).plan.queues) {
-    count += queue.in_turn;
-    if (!queue.in_turn) continue;
-    EXPECT_EQ(queue.kind, Queue::Kind::link);
-    EXPECT_FALSE(on_host(queue.device) || on_host(queue.source));
-  }
-  return count;
-}
-
-TEST(Tune, SendsInTurnWhereAllDataLieOnOneDeviceOfASwitch) {
-  const Machine h200x4 = test::shipped("h200x4"), dgx1 = test::shipped("dgx1");
-  const DeviceId d = kFirstDevice, e = kFirstDevice + 1;
-  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}), 4 * 3);
-  EXPECT_EQ(queues_in_turn(h200x4, {d, e, d}), 0);
-  EXPECT_EQ(queues_in_turn(h200x4, {kHost, kHost, kHost}), 0);
-  EXPECT_EQ(queues_in_turn(dgx1, {d, d, d}), 0);
-  // Of two workers one sends to a single other.
-  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.workers = {d, e}}), 0);
-  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.workers = {d + 1, d + 2}}), 4 * 3);
-  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.rules = Rules::all().without(Rule::overlap)}), 0);
 }
 
 // The fastest few may all be of one grid.
