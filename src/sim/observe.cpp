@@ -20,7 +20,8 @@ constexpr double kLeastPart = 0.5;
 /// where kernels are long: all edges of a type share what is learnt from one of them, and how long
 /// short kernels take says more of launches than of rates,
 constexpr double kLeastWork = 0.9;
-/// and where that is a good part of the run: what is short may be hidden, late or not measured.
+/// and where that is a good part of the run, or was expected to be: what is short may be hidden,
+/// late or not measured.
 constexpr double kLeastShareOfRun = 0.1;
 /// A copy waits for its own link if it takes hardly longer than alone,
 constexpr double kAlone = 0.9;
@@ -188,6 +189,10 @@ class Observer {
     // One thread copies and computes: which of the two has it when, only the thread knows.
     if (const DeviceId owner = device_with_thread(copy.link); owner >= 0)
       return devices_[at(owner)].add(expected, taken);
+    // What devices get from each other holds for one pattern of copies
+    // (docs/performance/lessons.md).
+    const Link& link = machine_.links[at(copy.link)];
+    if (!on_host(link.source) && !on_host(link.target)) return;
     if (waits_for_feeder(copy, taken)) return;
     const LoneCopy lone = lone_copy(plan_, machine_, copy);
     if (lone.seconds() >= kAlone * (expected.stop_s - expected.start_s)) {
@@ -248,8 +253,8 @@ class Observer {
   /// taken = expected (1 - part) + expected part / factor.
   void note(const RateId& rate, double part, double expected_s, double taken_s) {
     part = std::min(part, 1.0);
-    if (part < kLeastPart || expected_s < kLeastShareOfRun * predicted_.seconds || taken_s <= 0)
-      return;
+    const double share = std::max(expected_s / predicted_.seconds, taken_s / measured_.seconds);
+    if (part < kLeastPart || share < kLeastShareOfRun || taken_s <= 0) return;
     const double rest = taken_s / expected_s - (1 - part);
     const double factor = rest <= part / kMostCorrection ? kMostCorrection : part / rest;
     found_.push_back({rate, std::max(factor, 1 / kMostCorrection)});

@@ -19,10 +19,13 @@ bool has_task_times(const Plan& plan, const Trace& trace);
 ///
 /// - products of a type, and streams, by the seconds in which the device was busy, if that kind is
 ///   most of what it did. Where kernels and copies share a thread (virtual devices), both count;
-/// - a link, by the seconds of its copies that take no longer in the prediction than alone, and did
-///   not wait for copies that feed them;
-/// - a port, by the seconds of the copies that wait for it there: the fullest one on their way. Not
-///   if kernels use a port of the way too.
+/// - a link with the host, by the seconds of its copies that take no longer in the prediction than
+///   alone, and did not wait for copies that feed them;
+/// - a port, by the seconds of such links' copies that wait for it there: the fullest one on their
+///   way. Not if kernels use a port of the way too.
+///
+/// Copies between devices teach nothing: what they take depends on what else is copied then, so it
+/// holds for one plan.
 ///
 /// Latencies and launches are taken off first, as they do not depend on the rates. In the order of
 /// devices, links, ports.

@@ -191,7 +191,7 @@ inline constexpr std::size_t kMostInPlace = 2;
 
 /// Ratio of times, without the CPU and with it, below which it stays out: its rates beside copies
 /// are less sure than those of devices.
-inline constexpr double kWorthTheCpu = 1.03;
+inline constexpr double kWorthTheCpu = 1.05;
 /// The kMostWithCpu best plans are also tried with a part of C for the CPU, which is adjusted in
 /// kCpuRounds rounds until it ends with the devices within the ratio kBalanced.
 inline constexpr std::size_t kMostWithCpu = 2;

@@ -160,8 +160,9 @@ TEST_F(Online, KeepsAPlanWhosePredictionIsOffByLessThanAQuarter) {
   EXPECT_NEAR(last.speed(), 1, kNear);
 }
 
-/// What GPUs get from each other is of one pattern of copies: another plan would find it otherwise.
-TEST_F(Online, KeepsAPlanWhoseGpusGetLessFromEachOther) {
+/// What GPUs get from each other is of one pattern of copies: another plan, or another problem,
+/// would find it otherwise.
+TEST_F(Online, LearnsNothingOfWhatGpusGetFromEachOther) {
   Machine real = four_gpus();
   for (Link& link : real.links)
     if (link.source == kFirstDevice && link.target >= kFirstDevice) link.bytes_per_s *= 0.25;
@@ -172,12 +173,10 @@ TEST_F(Online, KeepsAPlanWhoseGpusGetLessFromEachOther) {
   const Json before = shape(context, problem);
   const Ran first = call(context, operands);
 
-  Ran last{};
-  for (int i = 0; i < 9; ++i) last = call(context, operands);
+  for (int i = 0; i < 9; ++i) call(context, operands);
 
   EXPECT_LT(first.speed(), 0.75);
-  EXPECT_GT(last.speed(), 1.05 * first.speed());
-  EXPECT_FALSE(stats(context)["corrections"].empty());
+  EXPECT_TRUE(stats(context)["corrections"].empty());
   EXPECT_EQ(shape(context, problem), before);
 }
 

@@ -105,6 +105,32 @@ TEST(Observe, FindsTheCpuThatIsSlowerBesideDevices) {
   EXPECT_NEAR(lessons.speeds.back(), 1, kNear);
 }
 
+/// Others had the cores: what should have taken a small part of the run took most of it.
+TEST(Observe, FindsACpuThatTakesMostOfARunOfWhichItShouldHaveTakenLittle) {
+  Machine said = test::node(1);
+  said.devices[kHost].kernels = said.devices[kFirstDevice].kernels;
+  const Tuning tuning = test::with_cpu(test::simple(said, {1, 1}, 1024), 0.06);
+  const Plan plan = make_plan(gemm(8192, 8192, 8192), said, tuning);
+
+  const auto found = observe(plan, said, simulate(plan, said),
+                             simulate(plan, with_slow_devices(said, {kHost}, 0.02)));
+
+  EXPECT_EQ(factor_of(found, {Kind::beside, kHost}), 1 / kMostCorrection);
+}
+
+TEST(Observe, BlamesNothingForSlowCopiesBetweenDevices) {
+  const Machine said = shipped("h200x4");
+  Machine real = said;
+  for (Link& link : real.links)
+    if (!on_host(link.source) && !on_host(link.target)) link.bytes_per_s *= 0.2;
+  const DeviceId home = kFirstDevice;
+  const Plan plan = tune(gemm(4096, 4096, 4096, home), said, {}).plan;
+
+  for (const Correction& correction :
+       observe(plan, said, simulate(plan, said), simulate(plan, real)))
+    EXPECT_EQ(correction.rate.kind, Kind::products);
+}
+
 /// One device, whose operands come over one link (50 GB/s) through one port.
 TEST(Observe, TellsALinkFromItsPort) {
   const PortId port = 0;
