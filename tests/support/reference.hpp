@@ -267,32 +267,55 @@ Wide widen(const T& x, bool conjugate = false) {
 
 inline Wide times(Wide x, Wide y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
 
-/// acc[i] += alpha*op(A)(i,:) * op(B)(:,j), and the same for the absolute values.
+/// |x|, in complex types of both parts.
 template <typename T>
-void add_column(const GemmCall<T>& call, std::int64_t j, std::vector<Wide>& sum,
-                std::vector<long double>& size) {
-  const std::int64_t row_step = call.op_a == Op::none ? 1 : call.lda;
-  const std::int64_t k_step = call.op_a == Op::none ? call.lda : 1;
+long double size_of(const Wide& x) {
+  return Scalar<T>::kComplex ? x.size() : std::fabs(x.re);
+}
+
+/// A number of op(B), multiplied by alpha, and its absolute value.
+struct Scaled {
+  Wide value;
+  long double size = 0;
+};
+
+/// alpha*op(B)(:,j)
+template <typename T>
+std::vector<Scaled> scaled_column(const GemmCall<T>& call, std::int64_t j) {
+  std::vector<Scaled> column;
+  column.reserve(static_cast<std::size_t>(call.k));
   for (std::int64_t l = 0; l < call.k; ++l) {
     const T& stored = call.op_b == Op::none ? call.b[l + j * call.ldb] : call.b[j + l * call.ldb];
     const Wide b = times(widen(call.alpha), widen(stored, call.op_b == Op::conjugate));
-    const long double b_size = b.size();
-    for (std::int64_t i = 0; i < call.m; ++i) {
-      const T& a = call.a[i * row_step + l * k_step];
-      Wide& to = sum[static_cast<std::size_t>(i)];
-      if constexpr (Scalar<T>::kComplex) {
-        const Wide product = times(widen(a, call.op_a == Op::conjugate), b);
-        to.re += product.re;
-        to.im += product.im;
-        size[static_cast<std::size_t>(i)] += (std::fabs(static_cast<long double>(a.real())) +
-                                              std::fabs(static_cast<long double>(a.imag()))) *
-                                             b_size;
-      } else {
-        to.re += static_cast<long double>(a) * b.re;
-        size[static_cast<std::size_t>(i)] += std::fabs(static_cast<long double>(a)) * b_size;
-      }
+    column.push_back({b, size_of<T>(b)});
+  }
+  return column;
+}
+
+/// op(A)(i,:) * column, and the same of the absolute values. Sums are kept in registers: tests
+/// spend much of their time here, under ThreadSanitizer for each access to memory.
+template <typename T>
+Scaled row_times(const GemmCall<T>& call, std::int64_t i, const std::vector<Scaled>& column) {
+  const std::int64_t k_step = call.op_a == Op::none ? call.lda : 1;
+  const T* a = call.a + i * (call.op_a == Op::none ? 1 : call.lda);
+  long double re = 0, im = 0, size = 0;
+  for (std::int64_t l = 0; l < std::ssize(column); ++l) {
+    const Scaled& b = column[static_cast<std::size_t>(l)];
+    const T& x = a[l * k_step];
+    if constexpr (Scalar<T>::kComplex) {
+      const Wide product = times(widen(x, call.op_a == Op::conjugate), b.value);
+      re += product.re;
+      im += product.im;
+      size += (std::fabs(static_cast<long double>(x.real())) +
+               std::fabs(static_cast<long double>(x.imag()))) *
+              b.size;
+    } else {
+      const auto wide = static_cast<long double>(x);
+      re += wide * b.value.re;
+      size += std::fabs(wide) * b.size;
     }
   }
+  return {{re, im}, size};
 }
 
 }  // namespace detail
@@ -309,20 +332,19 @@ Expected expect_gemm(const GemmCall<T>& call) {
   const long double least = std::is_same_v<T, F16> ? kLeastF16 * roundings : 0;
   Expected expected{.m = call.m, .n = call.n, .value = {}, .tolerance = {}};
   for (std::int64_t j = 0; j < call.n; ++j) {
-    std::vector<detail::Wide> sum(static_cast<std::size_t>(call.m));
-    std::vector<long double> size(static_cast<std::size_t>(call.m), 0.0L);
-    if (call.alpha != T(0)) detail::add_column(call, j, sum, size);
+    const std::vector<detail::Scaled> column =
+        call.alpha != T(0) ? detail::scaled_column(call, j) : std::vector<detail::Scaled>{};
     for (std::int64_t i = 0; i < call.m; ++i) {
-      detail::Wide& to = sum[static_cast<std::size_t>(i)];
+      auto [to, size] = detail::row_times(call, i, column);
       if (call.beta != T(0)) {
         const detail::Wide old =
             detail::times(detail::widen(call.beta), detail::widen(call.c[i + j * call.ldc]));
         to.re += old.re;
         to.im += old.im;
-        size[static_cast<std::size_t>(i)] += old.size();
+        size += detail::size_of<T>(old);
       }
       expected.value.emplace_back(to.re, to.im);
-      expected.tolerance.push_back(factor * size[static_cast<std::size_t>(i)] + least);
+      expected.tolerance.push_back(factor * size + least);
     }
   }
   return expected;
