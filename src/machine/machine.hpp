@@ -154,8 +154,8 @@ struct Link {
   /// The same of columns that begin kNearColumns apart; none: not known, they are as the others.
   std::vector<ColumnRate> near_columns;
   double measured = 0;  ///< `bytes_per_s` before runs corrected it; 0: they did not
-  /// The latency of copies that the source sends in turn (Queue::in_turn); each starts when the one
-  /// before it ends. 0: not known, latency_s is taken.
+  /// The latency of copies that the source sends (Queue::in_turn). 0: not known, latency_s is
+  /// taken.
   double sent_latency_s = 0;
 
   /// Bytes per second of this cargo with the machine otherwise idle. The share is interpolated

@@ -20,7 +20,6 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
       router_(machine, plan.tuning, sends_in_turn(plan) && !sent_queues_.any()),
       stores_(machine.devices.size()),
       last_input_(machine.devices.size(), kNoTask),
-      sent_targets_(machine.devices.size()),
       devices_(plan.tuning.workers),
       positions_(plan.tuning.workers.size()) {
   number_tiles();
@@ -235,7 +234,8 @@ Where Mover::acquire(int key, int worker, int pinned, const FactorUse& use) {
     const int user = users_[static_cast<std::size_t>(at - user_devices_.begin())];
     const Where to{chain.users[u], take_input(key, user, pinned)};
     if (upstream == kNoTask) before_read(from, tile);
-    upstream = emit_leg(TaskKind::fetch, tile, chain.legs[u], from, to, chain.chunks, upstream);
+    const Sent what = from.in_place() && !is_changed(tile) ? Sent::inputs : Sent::passed;
+    upstream = emit_leg(what, tile, chain.legs[u], from, to, chain.chunks, upstream);
     router_.commit(chain.legs[u], cargo.bytes);
     held(key, user) = {to.slot, chain.legs[u].stop_s()};
     from = to;
@@ -342,8 +342,9 @@ double Mover::fetch_output(const TileId& tile, const Where& to, TaskId after_wri
   const Where from = is_kept ? place_of(chain.source, key_of(tile)) : Where{home.device, -1};
   after_.push_back(after_writer);
   before_read(from, tile);
-  if (sent_queues_.any() && from.in_place() && !on_host(from.device)) follow_kernels(to);
-  emit_leg(TaskKind::fetch, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
+  const bool is_ready = from.in_place() && after_writer == kNoTask && !is_changed(tile);
+  emit_leg(is_ready ? Sent::inputs : Sent::passed, tile, chain.legs[0], from, to, chain.chunks,
+           kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
 }
@@ -354,8 +355,7 @@ double Mover::write_back(const TileId& tile, const Where& from, double ready_s, 
   const Cargo cargo = program_.cargo_of(tile);
   const Chain& chain = router_.route({&worker, 1}, {&home, 1}, cargo);
   before_read(from, tile);
-  last =
-      emit_leg(TaskKind::writeback, tile, chain.legs[0], from, {home, -1}, chain.chunks, kNoTask);
+  last = emit_leg(Sent::results, tile, chain.legs[0], from, {home, -1}, chain.chunks, kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
 }
@@ -366,18 +366,19 @@ double Mover::bring_sum(const TileId& tile, const Where& from, const Where& to, 
   cargo.column_bytes = 0;
   const Chain& chain = router_.route({&holder, 1}, {&to.device, 1}, cargo);
   before_read(from, tile);
-  emit_leg(TaskKind::fetch, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
+  emit_leg(Sent::passed, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
 }
 
-TaskId Mover::emit_leg(TaskKind kind, const TileId& tile, const Leg& leg, const Where& from,
+TaskId Mover::emit_leg(Sent what, const TileId& tile, const Leg& leg, const Where& from,
                        const Where& to, int chunks, TaskId upstream) {
   Where at = from;
   for (int h = 0; h < leg.hop_count; ++h) {
     const LinkClock::Hop& hop = leg.hops[h];
     const Where next = h + 1 < leg.hop_count ? passed_place(tile, hop) : to;
-    upstream = emit_hop(kind, tile, hop.link, at, next, chunks, upstream);
+    if (h > 0 && what == Sent::inputs) what = Sent::passed;
+    upstream = emit_hop(what, tile, hop.link, at, next, chunks, upstream);
     if (h > 0 && store(at.device).pool(at.slot) == Pool::transit)
       store(at.device).give_back(at.slot);
     at = next;
@@ -399,17 +400,17 @@ Where Mover::passed_place(const TileId& tile, const LinkClock::Hop& hop) {
   return {place, store(place).take(Pool::transit, 0, 0)};
 }
 
-TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Where& from,
+TaskId Mover::emit_hop(Sent what, const TileId& tile, LinkId link, const Where& from,
                        const Where& to, int chunks, TaskId upstream) {
   Task task;
-  task.kind = kind;
+  task.kind = what == Sent::results ? TaskKind::writeback : TaskKind::fetch;
   task.chunks = static_cast<std::uint8_t>(chunks);
+  task.queue = queue_of(what, link);
   task.link = link;
   task.upstream = upstream;
   task.tile = tile;
   task.from = from;
   task.to = to;
-  task.queue = queue_of(task);
   before_write(to, tile);
   const TaskId id = tasks_.add(task, after_);
   note_read(from, tile, id);
@@ -418,28 +419,17 @@ TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Whe
   return id;
 }
 
-QueueId Mover::queue_of(const Task& copy) const {
-  const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
-  if (!tuning_.rules.has(Rule::overlap))
-    return static_cast<QueueId>(machine_.links.size()) +
-           (copy.kind == TaskKind::writeback ? link.source : link.target);
-  if (copy.kind == TaskKind::writeback) return sent_queues_.of(copy.link, Sent::results);
-  return sent_queues_.of(copy.link, is_ready(copy) ? Sent::inputs : Sent::passed);
+QueueId Mover::queue_of(Sent what, LinkId link) const {
+  if (tuning_.rules.has(Rule::overlap)) return sent_queues_.of(link, what);
+  const Link& l = machine_.links[static_cast<std::size_t>(link)];
+  return static_cast<QueueId>(machine_.links.size()) +
+         (what == Sent::results ? l.source : l.target);
 }
 
-bool Mover::is_ready(const Task& fetch) const {
-  const Changing* change = changing(fetch.tile);
-  return fetch.from.in_place() && (change == nullptr || change->writer == kNoTask);
-}
-
-/// A copy engine serves a device that has more and more to send before any other. So targets are
-/// sent to a worker only a few ahead of its kernels, and what somebody waits for comes in between.
-void Mover::follow_kernels(const Where& target) {
-  constexpr std::size_t kMostAhead = 4;
-  std::vector<int>& sent = sent_targets_[static_cast<std::size_t>(target.device)];
-  if (sent.size() >= kMostAhead)
-    after_.push_back(store(target.device).writer(sent[sent.size() - kMostAhead]));
-  sent.push_back(target.slot);
+/// Does the plan change the tile at home before now?
+bool Mover::is_changed(const TileId& tile) const {
+  const Changing* change = changing(tile);
+  return change != nullptr && change->writer != kNoTask;
 }
 
 Mover::Changing* Mover::at_home(const Where& where, const TileId& tile) {

@@ -109,6 +109,10 @@ class Mover {
   /// A slot for a target: one that outlives the plan where its matrix stays.
   Where take_target(int worker, const TileId& tile);
   void give_back_output(const Where& where);
+  /// Does its home send the tile, in turn with what else it has from the start?
+  bool sends_ready(const TileId& tile) const {
+    return sent_queues_.any() && !on_host(program_.matrix_of(tile).home);
+  }
   /// Copies a target from home into `to`. `after_writer`: the last writeback of it, or kNoTask.
   /// Returns when it arrives.
   double fetch_output(const TileId& tile, const Where& to, TaskId after_writer);
@@ -233,13 +237,12 @@ class Mover {
   std::int64_t bytes_found(DeviceId device) const;
   std::int64_t next_use(int key, int worker);
   bool is_used_again(int key, int worker);
-  TaskId emit_leg(TaskKind kind, const TileId& tile, const Leg& leg, const Where& from,
-                  const Where& to, int chunks, TaskId upstream);
-  TaskId emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Where& from,
-                  const Where& to, int chunks, TaskId upstream);
-  QueueId queue_of(const Task& copy) const;
-  bool is_ready(const Task& fetch) const;
-  void follow_kernels(const Where& target);
+  TaskId emit_leg(Sent what, const TileId& tile, const Leg& leg, const Where& from, const Where& to,
+                  int chunks, TaskId upstream);
+  TaskId emit_hop(Sent what, const TileId& tile, LinkId link, const Where& from, const Where& to,
+                  int chunks, TaskId upstream);
+  QueueId queue_of(Sent what, LinkId link) const;
+  bool is_changed(const TileId& tile) const;
   Held& held(int key, int worker) {
     return held_[static_cast<std::size_t>(worker) * tiles_.size() + static_cast<std::size_t>(key)];
   }
@@ -260,13 +263,12 @@ class Mover {
   TaskList& tasks_;
   const SentQueues sent_queues_;
   Router router_;
-  std::vector<SlotStore> stores_;               ///< per device
-  std::vector<TaskId> last_input_;              ///< per device: the last copy from the host
-  std::vector<std::vector<int>> sent_targets_;  ///< per device: slots of targets that others send
-  std::vector<int> found_slots_;  ///< per device: the first slots have what the plan finds
-  bool copies_left_ = false;      ///< some copy of an input has made room for another tile
-  std::vector<Keys> keys_;        ///< per matrix
-  std::vector<TileId> tiles_;     ///< per key
+  std::vector<SlotStore> stores_;   ///< per device
+  std::vector<TaskId> last_input_;  ///< per device: the last copy from the host
+  std::vector<int> found_slots_;    ///< per device: the first slots have what the plan finds
+  bool copies_left_ = false;        ///< some copy of an input has made room for another tile
+  std::vector<Keys> keys_;          ///< per matrix
+  std::vector<TileId> tiles_;       ///< per key
   std::vector<Cargo> cargos_;
   std::vector<DeviceId> devices_;                             ///< of workers and other holders
   std::vector<Held> held_;                                    ///< [holder][key]

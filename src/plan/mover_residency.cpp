@@ -78,7 +78,7 @@ double Mover::bring_to(const TileId& tile, DeviceId device) {
   const Where from = place_of(chain.source, key);
   const Where to{device, store(device).take(Pool::kept, program_.bytes_of(tile), key)};
   before_read(from, tile);
-  emit_leg(TaskKind::fetch, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
+  emit_leg(Sent::passed, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
   there = {.slot = to.slot, .arrival_s = chain.legs[0].stop_s()};
   return there.arrival_s;

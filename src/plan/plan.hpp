@@ -81,8 +81,10 @@ struct Task {
 
 /// What goes through a queue of a link whose source sends (Queue::in_turn).
 enum class Sent : std::uint8_t {
-  inputs,   ///< what others need for their products and the source has from the start, or all of it
-  passed,   ///< the same, of what the source has got from others
+  /// Tiles that are at home there as the plan begins; where all data lie on one device, whatever
+  /// others need for products.
+  inputs,
+  passed,   ///< what may have to be waited for: copies and sums in slots, results at home again
   results,  ///< what goes home
 };
 
@@ -94,9 +96,9 @@ struct Queue {
   DeviceId source = kHost;  ///< link only
   int lane = 0;             ///< lane only
   bool is_ahead = false;    ///< lane only: its kernels go before those of other lanes
-  /// Link only, between devices: the source sends what the target would fetch otherwise, and inputs
-  /// through this and other such queues go in the order of the plan (senders()), in simulations and
-  /// on backends that can.
+  /// Link only, between devices: the source sends what the target would fetch otherwise, in
+  /// simulations and on backends that can. Inputs go in turn: in the order of the plan, with those
+  /// of the source's other such queues (senders()).
   bool in_turn = false;
   Sent sent = Sent::inputs;  ///< in_turn only
   friend bool operator==(const Queue&, const Queue&) = default;

@@ -10,6 +10,7 @@
 #include "plan/kernel_times.hpp"
 #include "plan/lanes.hpp"
 #include "plan/mover.hpp"
+#include "plan/pacing.hpp"
 #include "plan/queues.hpp"
 #include "plan/stealing.hpp"
 #include "plan/validate.hpp"
@@ -24,6 +25,7 @@ struct Output {
   QueueId queue = -1;            ///< the lane that computes it, all ops long
   double ready_s = 0;            ///< its last op stops
   TaskId home_writer = kNoTask;  ///< its last writeback
+  TaskId last_kernel = kNoTask;  ///< so far
   bool open = false;             ///< some of its ops are emitted, and it is not at home again
   bool add_at_end = false;       ///< lazy: the caller's tile still has to be added
 };
@@ -85,6 +87,7 @@ class Planner {
   void send_home(int worker, const TileId& tile, Output& out);
   void send_late();
   void take_time(int worker, double seconds, double arrival_s, Output& out);
+  double fetch_output(int worker, const TileId& tile, const Where& to, const Output& out);
   TaskId add_compute(const Task& task, const std::array<TileId, 2>& inputs);
   bool lazy(int worker, const OpChain& chain) const;
   int parts() const { return layout_->is_split() ? layout_->deal().grid.rows : 1; }
@@ -106,7 +109,8 @@ class Planner {
   std::optional<TaskList> tasks_;
   std::optional<Mover> mover_;
   std::optional<Lanes> lanes_;
-  std::vector<Output> outputs_;   ///< per target and part
+  std::vector<Output> outputs_;  ///< per target and part
+  Pacing pacing_;
   std::vector<LateResult> late_;  ///< results of this turn, where they are late
   std::vector<double> compute_free_s_;
 };
@@ -143,6 +147,7 @@ std::vector<int> Planner::round() const {
 void Planner::compute() {
   mover_->enter(*layout_);
   lanes_->enter(*layout_, mover_->device_of(0));
+  pacing_.enter(plan_.tuning.workers.size(), lanes_->at_once(mover_->device_of(0)));
   outputs_.assign(layout_->places() * static_cast<std::size_t>(parts()), {});
   if (plan_.tuning.steals && Stealing::is_possible(*layout_)) return compute_stealing();
   std::vector<Walk> walks;
@@ -256,13 +261,19 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
       out.add_at_end = first && lazy(worker, chain);
       const bool continues = !first && !first_of_part;
       if (continues || (first && reads_old && !out.add_at_end))
-        arrival_s =
-            std::max(arrival_s, mover_->fetch_output(chain.target, out.where, out.home_writer));
+        arrival_s = std::max(arrival_s, fetch_output(worker, chain.target, out.where, out));
     }
   }
   if (first_of_part) return Accumulate::overwrite;
   if (!first) return Accumulate::sum;
   return reads_old && !out.add_at_end ? Accumulate::beta : Accumulate::overwrite;
+}
+
+// Copies the caller's tile to `to`. Where solved tiles are what others wait for, it is not held up.
+double Planner::fetch_output(int worker, const TileId& tile, const Where& to, const Output& out) {
+  if (mover_->sends_ready(tile) && out.home_writer == kNoTask && !layout_->call().reads_target)
+    mover_->after().push_back(pacing_.send(worker, out.last_kernel));
+  return mover_->fetch_output(tile, to, out.home_writer);
 }
 
 TaskId Planner::add_compute(const Task& task, const std::array<TileId, 2>& inputs) {
@@ -308,7 +319,7 @@ void Planner::emit(int worker, const Next& next) {
     if (op.inputs[x].form != Form::stored) prepare(worker, op.inputs[x], x, task, arrival_s);
     if (is_read(op.inputs[x], task.inputs[x])) inputs[x] = op.inputs[x].tile;
   }
-  add_compute(task, inputs);
+  out.last_kernel = add_compute(task, inputs);
   take_time(worker, times_.seconds(mover_->device_of(worker), op, chain.target), arrival_s, out);
 
   if (!plan_.tuning.rules.has(Rule::caching) || layout_->deal().streams)
@@ -413,7 +424,7 @@ void Planner::send_late() {
 
 void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
   const Where original = mover_->take_output(worker, plan_.program->bytes_of(chain.target));
-  const double arrival_s = mover_->fetch_output(chain.target, original, kNoTask);
+  const double arrival_s = fetch_output(worker, chain.target, original, out);
   Task task;
   task.kernel = Kernel::add;
   task.accumulate = Accumulate::beta;
@@ -424,9 +435,9 @@ void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
   task.op = chain.first;
   mover_->before_read(original, chain.target);
   mover_->before_write(task.to, task.tile);
-  const TaskId id = tasks_->add(task, mover_->after());
-  mover_->note_read(original, chain.target, id);
-  mover_->note_write(task.to, task.tile, id);
+  out.last_kernel = tasks_->add(task, mover_->after());
+  mover_->note_read(original, chain.target, out.last_kernel);
+  mover_->note_write(task.to, task.tile, out.last_kernel);
   mover_->give_back_output(original);
   out.ready_s = std::max(out.ready_s, arrival_s);
   out.add_at_end = false;

@@ -20,17 +20,18 @@ DeviceId only_source(const Plan& plan) {
 }
 
 /// Gives the plan the queues of what the homes of its matrices send and get, where they send in
-/// turn. Of a device that sends, copies of both directions are sent: fetches would wait for the
-/// engine that is busy with what it sends.
+/// turn. Then all copies between devices are sent: what a device fetches would wait until it has
+/// nothing more to send.
 void add_sent_queues(Plan& plan, const Machine& machine) {
   const TileProgram& program = *plan.program;
   if (program.calls.size() != 1) return;
   const std::vector<DeviceId>& workers = plan.tuning.workers;
-  std::vector<char> sends(machine.devices.size(), 0), works(machine.devices.size(), 0);
+  std::vector<char> sends(machine.devices.size(), 0), gets(sends), works(sends);
   for (const Matrix& matrix : program.matrices) {
     const auto home = static_cast<std::size_t>(matrix.home);
-    if (matrix.is_scratch || on_host(matrix.home) || sends[home] != 0) continue;
-    sends[home] = sending_in_turn(machine, matrix.home, workers)[home];
+    if (matrix.is_scratch || on_host(matrix.home)) continue;
+    if (sends[home] == 0) sends[home] = sending_in_turn(machine, matrix.home, workers)[home];
+    if (matrix.is_written) gets[home] = sends[home];
   }
   if (std::ranges::find(sends, 1) == sends.end()) return;
   for (const DeviceId worker : workers) works[static_cast<std::size_t>(worker)] = 1;
@@ -46,8 +47,8 @@ void add_sent_queues(Plan& plan, const Machine& machine) {
                              .sent = sent});
     };
     if (sends[source] != 0 && works[target] != 0) add(Sent::inputs);
-    if (works[source] != 0 || sends[source] != 0) add(Sent::passed);
-    if (sends[target] != 0 && works[source] != 0) add(Sent::results);
+    if (works[target] != 0) add(Sent::passed);
+    if (gets[target] != 0 && works[source] != 0) add(Sent::results);
   }
 }
 

@@ -25,8 +25,8 @@ inline std::vector<QueueId> add_queues(Plan& plan, const Machine& machine) {
   return first_lane;
 }
 
-/// By device, whether it is to send in turn what others need of it, if it has data of a call at
-/// home: devices that can, where they wait for one that sends to several of them.
+/// By device, whether it can send in turn (Machine::sends_in_turn()). None is to, where `home`,
+/// which has data of a call, is the host or has fewer than two other workers to send to.
 std::vector<char> sending_in_turn(const Machine& machine, DeviceId home,
                                   const std::vector<DeviceId>& workers);
 

@@ -31,6 +31,19 @@ const char* category_of(TaskKind kind) {
   return "unknown";
 }
 
+/// Of the queues of a link, those of what its source sends.
+const char* what(Sent sent) {
+  switch (sent) {
+    case Sent::inputs:
+      return " sent";
+    case Sent::passed:
+      return " passed on";
+    case Sent::results:
+      return " results";
+  }
+  return "";
+}
+
 const char* kind_of(const Queue& queue) {
   switch (queue.kind) {
     case Queue::Kind::link:
@@ -98,7 +111,8 @@ std::string queue_name(const Machine& machine, const Queue& queue) {
   const std::string& device = name_of(machine, queue.device);
   switch (queue.kind) {
     case Queue::Kind::link:
-      return name_of(machine, queue.source) + "->" + device;
+      return name_of(machine, queue.source) + "->" + device +
+             (queue.in_turn ? what(queue.sent) : "");
     case Queue::Kind::lane:
       return device + " lane " + std::to_string(queue.lane);
     case Queue::Kind::device:

@@ -20,8 +20,8 @@ constexpr double kLeastPart = 0.5;
 /// where kernels are long: all edges of a type share what is learnt from one of them, and how long
 /// short kernels take says more of launches than of rates,
 constexpr double kLeastWork = 0.9;
-/// and where that is a good part of the run, or was expected to be: what is short may be hidden,
-/// late or not measured.
+/// and where that is a good part of the run: what is short may be hidden, late or not measured. But
+/// nothing else delays the CPU beside devices, and its times are always known.
 constexpr double kLeastShareOfRun = 0.1;
 /// A copy waits for its own link if it takes hardly longer than alone,
 constexpr double kAlone = 0.9;
@@ -253,8 +253,10 @@ class Observer {
   /// taken = expected (1 - part) + expected part / factor.
   void note(const RateId& rate, double part, double expected_s, double taken_s) {
     part = std::min(part, 1.0);
-    const double share = std::max(expected_s / predicted_.seconds, taken_s / measured_.seconds);
-    if (part < kLeastPart || share < kLeastShareOfRun || taken_s <= 0) return;
+    if (part < kLeastPart || taken_s <= 0) return;
+    const bool was_long =
+        rate.kind == RateId::Kind::beside && taken_s >= kLeastShareOfRun * measured_.seconds;
+    if (expected_s < kLeastShareOfRun * predicted_.seconds && !was_long) return;
     const double rest = taken_s / expected_s - (1 - part);
     const double factor = rest <= part / kMostCorrection ? kMostCorrection : part / rest;
     found_.push_back({rate, std::max(factor, 1 / kMostCorrection)});

@@ -84,6 +84,21 @@ TEST(Senders, DoNotTakeQueuesThatOnlyBringResultsHome) {
   EXPECT_EQ(three.served(both), sender_of(kD2));
 }
 
+TEST(Senders, TakeInputsOnlyOfWhatASourceSends) {
+  Three three(true);
+  const TaskId input = three.copy(kInput, kD0, kD1), passed = three.copy(kInput, kD0, kD2);
+  Plan plan = three.plan.get();
+  const auto queue_of = [&](TaskId id) {
+    return static_cast<std::size_t>(plan.tasks[static_cast<std::size_t>(id)].queue);
+  };
+  plan.queues[queue_of(passed)].sent = Sent::passed;
+
+  const std::vector<Queue> served = served_by(plan);
+  EXPECT_EQ(served[queue_of(input)], sender_of(kD0));
+  EXPECT_EQ(served[queue_of(passed)], plan.queues[queue_of(passed)]);
+  EXPECT_EQ(owner_of(served[queue_of(passed)]), kD0);
+}
+
 TEST(Senders, TakeNothingWhereLinksAreIndependent) {
   Three three(false);
   const TaskId to_1 = three.copy(kInput, kD0, kD1), to_2 = three.copy(kInput, kD0, kD2);

@@ -11,6 +11,8 @@
 #include "sim/simulate.hpp"
 #include "sim/trace.hpp"
 #include "support/hand_plan.hpp"
+#include "support/shipped.hpp"
+#include "tune/tune.hpp"
 
 namespace fleet::test {
 namespace {
@@ -158,6 +160,22 @@ TEST(ChromeTrace, HasALaneForEachUsedQueueAndAnEventForEachTask) {
   EXPECT_EQ(product.at("name"), "C(0,0) k=0");
   EXPECT_EQ(product.at("cat"), "compute");
   EXPECT_EQ(tasks[static_cast<std::size_t>(run.home)].at("cat"), "writeback");
+}
+
+TEST(ChromeTrace, HasNoTwoLanesOfOneName) {
+  const Machine machine = test::shipped("h200x4");
+  const DeviceId d = kFirstDevice;
+  const Problem problem =
+      make_problem({.m = 4096, .n = 4096, .k = 2048}, {.homes = {d + 2, d + 1, d}});
+  const Plan plan = tune(problem, machine, {.tile = 512}).plan;
+
+  const Json page = Json::parse(chrome_trace_json(plan, machine, simulate(plan, machine)));
+
+  std::set<std::string> names;
+  const Json& queues = page.at("fleetblas").at("queues");
+  for (const Json& queue : queues) names.insert(queue.at("name").get<std::string>());
+  EXPECT_EQ(names.size(), queues.size());
+  EXPECT_TRUE(names.contains("2->1 sent") && names.contains("2->0 results")) << queues;
 }
 
 TEST(ChromeTrace, SaysWhatRanAndHowLongItKeptWhatBusy) {

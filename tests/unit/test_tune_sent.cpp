@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -32,8 +33,8 @@ TEST(Tune, SendsInTurnWhereAllDataLieOnOneDeviceOfASwitch) {
   const Machine h200x4 = test::shipped("h200x4"), dgx1 = test::shipped("dgx1");
   const DeviceId d = kFirstDevice, e = kFirstDevice + 1;
   EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}), 4 * 3);
-  // Inputs from each of the two, results to each, and what any passes on.
-  EXPECT_EQ(queues_in_turn(h200x4, {d, e, d}), 2 * 3 + 2 * 3 + 4 * 3);
+  // Inputs from each of the two, results to one, and what any passes on.
+  EXPECT_EQ(queues_in_turn(h200x4, {d, e, d}), 2 * 3 + 3 + 4 * 3);
   EXPECT_EQ(queues_in_turn(h200x4, {d, e, d}, {.workers = {d, e}}), 0);
   EXPECT_EQ(queues_in_turn(dgx1, {d, e, d}), 0);
   EXPECT_EQ(queues_in_turn(h200x4, {kHost, kHost, kHost}), 0);
@@ -72,31 +73,70 @@ TEST(Tune, SendsWhatIsReadyPassedOnAndDoneThroughQueuesOfTheirOwn) {
   }
 }
 
+// C is fetched anew in each cube, after what the one before has sent home.
+TEST(Tune, TakesNoTargetThatComesHomeInBetweenForReady) {
+  const Machine machine = test::shipped("h200x4");
+  const DeviceId d = kFirstDevice;
+  const Problem problem =
+      make_problem({.m = 4096, .n = 4096, .k = 4096}, {.homes = {d + 1, d + 2, d}});
+  Tuning tuning{.workers = {d, d + 1, d + 2, d + 3}, .grid = {2, 2}, .tile = 512};
+  tuning.out_of_core = OutOfCore::cube;
+  tuning.group = 1024;
+  tuning.memory_cap.assign(machine.devices.size(), 96 << 20);
+  const Plan plan = make_plan(problem, machine, tuning);
+  EXPECT_EQ(check(plan), "");
+  int again = 0;
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::fetch || task.tile.matrix != 2 || !task.from.in_place()) continue;
+    const bool waits = std::ranges::any_of(plan.after(task), [&](TaskId after) {
+      const Task& earlier = plan.tasks[static_cast<std::size_t>(after)];
+      return earlier.kind == TaskKind::writeback && earlier.tile == task.tile;
+    });
+    EXPECT_EQ(plan.queues[static_cast<std::size_t>(task.queue)].sent,
+              waits ? Sent::passed : Sent::inputs);
+    again += waits;
+  }
+  EXPECT_GT(again, 50);
+}
+
+/// Of the targets that are sent to workers, from the ninth of each on: those that wait for a kernel
+/// on another, and all.
+std::pair<int, int> paced(const Plan& plan, MatrixId targets) {
+  std::map<DeviceId, int> sent;
+  std::pair<int, int> count;
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::fetch || task.tile.matrix != targets || !task.from.in_place())
+      continue;
+    if (++sent[task.device()] <= 8) continue;
+    count.first += std::ranges::any_of(plan.after(task), [&](TaskId after) {
+      const Task& kernel = plan.tasks[static_cast<std::size_t>(after)];
+      return kernel.kind == TaskKind::compute && kernel.device() == task.device() &&
+             kernel.tile != task.tile;
+    });
+    ++count.second;
+  }
+  return count;
+}
+
 // What a device has to send is not ready all at once, so that other copies come in between.
 TEST(Tune, SendsTargetsAFewAheadOfTheKernelsThatNeedThem) {
   const Machine machine = test::shipped("h200x4");
   const DeviceId d = kFirstDevice;
-  const Problem problem =
-      make_problem({.m = 16384, .n = 16384, .k = 512}, {.homes = {d + 1, d + 2, d}});
-  const Plan plan = tune(problem, machine, {.tile = 1024}).plan;
-  std::map<DeviceId, std::vector<TaskId>> sent;
-  int waiting = 0;
-  for (TaskId id = 0; id < std::ssize(plan.tasks); ++id) {
-    const Task& task = plan.tasks[static_cast<std::size_t>(id)];
-    if (task.kind != TaskKind::fetch || task.from != Where{d, -1}) continue;
-    std::vector<TaskId>& before = sent[task.device()];
-    if (before.size() >= 4) {
-      const Where earlier = plan.tasks[static_cast<std::size_t>(*(before.end() - 4))].to;
-      const bool waits = std::ranges::any_of(plan.after(task), [&](TaskId after) {
-        const Task& kernel = plan.tasks[static_cast<std::size_t>(after)];
-        return kernel.kind == TaskKind::compute && kernel.to == earlier;
-      });
-      EXPECT_TRUE(waits) << "task " << id;
-      waiting += waits;
-    }
-    before.push_back(id);
+  for (const DeviceId home_of_a : {d + 1, d}) {  // lazy where C and a factor have one home
+    const Problem problem =
+        make_problem({.m = 16384, .n = 16384, .k = 512}, {.homes = {home_of_a, d + 2, d}});
+    const Plan plan = tune(problem, machine, {.tile = 1024}).plan;
+    EXPECT_EQ(check(plan), "");
+    const auto [waiting, all] = paced(plan, 2);
+    EXPECT_EQ(waiting, all) << home_of_a;
+    EXPECT_GT(all, 10);
   }
-  EXPECT_GT(waiting, 20);
+  // Others wait for what is solved.
+  const Problem solve =
+      make_problem({.routine = Routine::trsm, .m = 8192, .n = 8192}, {.homes = {d + 1, kHost, d}});
+  const Plan plan = tune(solve, machine, {.tile = 512}).plan;
+  EXPECT_EQ(check(plan), "");
+  EXPECT_EQ(paced(plan, 1).first, 0);
 }
 
 }  // namespace

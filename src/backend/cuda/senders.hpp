@@ -12,8 +12,8 @@ inline Queue sender_of(DeviceId source) {
   return {.kind = Queue::Kind::link, .device = source, .source = source, .in_turn = true};
 }
 
-/// By queue of the plan, the one whose stream does its tasks: itself, or where devices send in turn
-/// (Queue::in_turn), the sender of its source. Each copy then has the whole rate. Streams side by
+/// By queue of the plan, the one whose stream does its tasks: itself, or of inputs that go in turn
+/// (senders()), the sender of its source. Each copy then has the whole rate. Streams side by
 /// side share it in a way that no plan knows: a device serves some of its own to their end before
 /// the others, and of two copies that a device fetches at once, the one whose source is busy gets a
 /// quarter (docs/performance/lessons.md). A queue that only brings results home keeps a stream of
