@@ -357,4 +357,10 @@ int core_count() {
   return 1;
 }
 
+int cores_beside(int cores, int busy) {
+  constexpr int kMany = 32;  // a guess: on 16 cores all but one did well
+  const int free = cores < kMany ? 0 : cores / 4;
+  return std::max(1, cores - std::max(busy, free));
+}
+
 }  // namespace fleet

@@ -38,15 +38,12 @@ class Lanes {
   }
 
   QueueId first_of(DeviceId device) const { return first_[index(device)]; }
-  /// So many targets a worker there computes at once.
-  int at_once(DeviceId device) const {
-    const int most = std::max(1, machine_.devices[index(device)].lanes);
-    return overlaps_ ? std::clamp(in_use_, 1, most) : 1;
-  }
   /// The lane of the worker's next target.
   QueueId next(int worker, DeviceId device) {
     if (on_host(device)) return first_of(device);
-    return first_of(device) + next_[index(worker)]++ % at_once(device);
+    const int most = std::max(1, machine_.devices[index(device)].lanes);
+    const int lanes = overlaps_ ? std::clamp(in_use_, 1, most) : 1;
+    return first_of(device) + next_[index(worker)]++ % lanes;
   }
 
  private:

@@ -17,6 +17,7 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
       later_(program_, is_composed_),
       tasks_(tasks),
       sent_queues_(plan, machine),
+      // Where data lie on several devices the clock keeps the latency of fetches.
       router_(machine, plan.tuning, sends_in_turn(plan) && !sent_queues_.any()),
       stores_(machine.devices.size()),
       last_input_(machine.devices.size(), kNoTask),

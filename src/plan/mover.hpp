@@ -109,9 +109,9 @@ class Mover {
   /// A slot for a target: one that outlives the plan where its matrix stays.
   Where take_target(int worker, const TileId& tile);
   void give_back_output(const Where& where);
-  /// Does its home send the tile, in turn with what else it has from the start?
-  bool sends_ready(const TileId& tile) const {
-    return sent_queues_.any() && !on_host(program_.matrix_of(tile).home);
+  /// Is the tile at home on a device that sends to workers what it has from the start (Sent)?
+  bool is_sent_from_home(const TileId& tile) const {
+    return sent_queues_.sends(program_.matrix_of(tile).home);
   }
   /// Copies a target from home into `to`. `after_writer`: the last writeback of it, or kNoTask.
   /// Returns when it arrives.

@@ -20,7 +20,7 @@ DeviceId only_source(const Plan& plan) {
 }
 
 /// Gives the plan the queues of what the homes of its matrices send and get, where they send in
-/// turn. Then all copies between devices are sent: what a device fetches would wait until it has
+/// turn. What goes on to workers is sent then too: what a device fetches would wait until it has
 /// nothing more to send.
 void add_sent_queues(Plan& plan, const Machine& machine) {
   const TileProgram& program = *plan.program;
@@ -83,10 +83,12 @@ SentQueues::SentQueues(const Plan& plan, const Machine& machine) {
     if (queue.kind != Queue::Kind::link) continue;
     if (links.empty()) {
       queues_.resize(machine.links.size(), {-1, -1, -1});
+      sends_.resize(machine.devices.size(), 0);
       links.resize(machine.devices.size() * machine.devices.size());
       for (std::size_t l = 0; l < machine.links.size(); ++l)
         links[at(machine.links[l].source, machine.links[l].target)] = l;
     }
+    if (queue.sent == Sent::inputs) sends_[static_cast<std::size_t>(queue.source)] = 1;
     queues_[links[at(queue.source, queue.device)]][static_cast<std::size_t>(queue.sent)] =
         static_cast<QueueId>(q);
   }

@@ -42,11 +42,16 @@ class SentQueues {
   SentQueues(const Plan& plan, const Machine& machine);
   /// Has the plan any?
   bool any() const { return !queues_.empty(); }
+  /// Has it some for inputs from this device?
+  bool sends(DeviceId device) const {
+    return any() && sends_[static_cast<std::size_t>(device)] != 0;
+  }
   /// Where copies of this kind over the link go: the queue of the link, if there is none for them.
   QueueId of(LinkId link, Sent sent) const;
 
  private:
   std::vector<std::array<QueueId, 3>> queues_;  ///< by link; -1: none
+  std::vector<char> sends_;                     ///< by device
 };
 
 }  // namespace fleet

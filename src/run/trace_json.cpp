@@ -31,19 +31,6 @@ const char* category_of(TaskKind kind) {
   return "unknown";
 }
 
-/// Of the queues of a link, those of what its source sends.
-const char* what(Sent sent) {
-  switch (sent) {
-    case Sent::inputs:
-      return " sent";
-    case Sent::passed:
-      return " passed on";
-    case Sent::results:
-      return " results";
-  }
-  return "";
-}
-
 const char* kind_of(const Queue& queue) {
   switch (queue.kind) {
     case Queue::Kind::link:
@@ -111,8 +98,7 @@ std::string queue_name(const Machine& machine, const Queue& queue) {
   const std::string& device = name_of(machine, queue.device);
   switch (queue.kind) {
     case Queue::Kind::link:
-      return name_of(machine, queue.source) + "->" + device +
-             (queue.in_turn ? what(queue.sent) : "");
+      return name_of(machine, queue.source) + "->" + device;
     case Queue::Kind::lane:
       return device + " lane " + std::to_string(queue.lane);
     case Queue::Kind::device:
@@ -122,6 +108,30 @@ std::string queue_name(const Machine& machine, const Queue& queue) {
 }
 
 namespace {
+
+/// Of the queues of a link, those of what its source sends.
+const char* what(Sent sent) {
+  switch (sent) {
+    case Sent::inputs:
+      return " sent";
+    case Sent::passed:
+      return " passed on";
+    case Sent::results:
+      return " results";
+  }
+  return "";
+}
+
+/// As queue_name(), and what the queue is for where the link has several.
+std::string lane_name(const Plan& plan, const Machine& machine, const Queue& queue) {
+  const auto of_link = [&](const Queue& other) {
+    return other.kind == Queue::Kind::link && other.device == queue.device &&
+           other.source == queue.source;
+  };
+  std::string name = queue_name(machine, queue);
+  if (queue.in_turn && std::ranges::count_if(plan.queues, of_link) > 1) name += what(queue.sent);
+  return name;
+}
 
 Json metadata(const char* what, int pid, int tid, Json arguments) {
   return {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(arguments)}};
@@ -180,7 +190,7 @@ Json events(const Plan& plan, const Machine& machine, const Trace& trace) {
           metadata("process_sort_index", queue.device, 0, {{"sort_index", queue.device}}));
     }
     all.push_back(
-        metadata("thread_name", queue.device, tid, {{"name", queue_name(machine, queue)}}));
+        metadata("thread_name", queue.device, tid, {{"name", lane_name(plan, machine, queue)}}));
     all.push_back(metadata("thread_sort_index", queue.device, tid, {{"sort_index", tid}}));
   }
   for (std::size_t t = 0; t < std::min(plan.tasks.size(), trace.spans.size()); ++t)
@@ -207,7 +217,7 @@ Json queue_list(const Plan& plan, const Machine& machine) {
     const Queue& queue = plan.queues[q];
     Json entry = {{"tid", q},
                   {"pid", queue.device},
-                  {"name", queue_name(machine, queue)},
+                  {"name", lane_name(plan, machine, queue)},
                   {"kind", kind_of(queue)},
                   {"device", name_of(machine, queue.device)}};
     if (queue.kind == Queue::Kind::link) entry["source"] = name_of(machine, queue.source);

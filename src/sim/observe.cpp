@@ -20,8 +20,9 @@ constexpr double kLeastPart = 0.5;
 /// where kernels are long: all edges of a type share what is learnt from one of them, and how long
 /// short kernels take says more of launches than of rates,
 constexpr double kLeastWork = 0.9;
-/// and where that is a good part of the run: what is short may be hidden, late or not measured. But
-/// nothing else delays the CPU beside devices, and its times are always known.
+/// and where that is a good part of the run: what is short may be hidden, late or not measured. Of
+/// the CPU beside devices the time that it took counts too: a small part may delay all, and its
+/// times are always known.
 constexpr double kLeastShareOfRun = 0.1;
 /// A copy waits for its own link if it takes hardly longer than alone,
 constexpr double kAlone = 0.9;

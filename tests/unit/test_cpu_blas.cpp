@@ -458,5 +458,14 @@ TEST(CoreCount, IsTheAffinityMask) {
   EXPECT_EQ(restricted, 1);
 }
 
+TEST(CoresBeside, LeavesSomeOfManyFree) {
+  EXPECT_EQ(cores_beside(16, 1), 15);
+  EXPECT_EQ(cores_beside(31, 4), 27);
+  EXPECT_EQ(cores_beside(32, 1), 24);
+  EXPECT_EQ(cores_beside(64, 4), 48);
+  EXPECT_EQ(cores_beside(64, 35), 29);
+  EXPECT_EQ(cores_beside(2, 4), 1);
+}
+
 }  // namespace
 }  // namespace fleet

@@ -153,6 +153,11 @@ TEST(TuneCost, StaysUnderTwoSecondsOn72Devices) {
             2 * fewer.seconds / static_cast<double>(fewer.tasks));
   // Few tasks, each a copy in a chain over many devices.
   EXPECT_LT(tune_many(machine, cube(131072, kFirstDevice), {.selects = true}).seconds, 3.5);
+  // Three that send to all others.
+  const Problem from_three =
+      make_problem({.m = 65536, .n = 65536, .k = 65536},
+                   {.homes = {kFirstDevice, kFirstDevice + 1, kFirstDevice + 2}});
+  EXPECT_LT(tune_many(machine, from_three, {.tile = 2048}).seconds, 1.5);
 }
 
 }  // namespace

@@ -155,19 +155,15 @@ class CudaBackend final : public Backend {
   }
 
   /// A core for each device may issue, or one does while others copy pageable memory: the copy
-  /// threads and the two that hand them tiles. Of many cores a quarter stays free: threads of a CPU
-  /// BLAS wait for each other, and for one that has no core all do (8192 x 256 x 256 on 64 cores
-  /// takes 2.2 and 7.5 ms with 60 threads, 1.25 with 48). They may also sleep, which no model
+  /// threads and the two that hand them tiles. The threads of a CPU BLAS may sleep, which no model
   /// knows: waking them takes a part of the time of short products. Rates are known of products
   /// alone: a few columns beside a triangle took 1.7 (trmm) and 2 times as long (trsm) on 16 cores.
   CpuBeside cpu_beside(const Problem& problem) const override {
     const bool stages = std::ranges::any_of(
         problem.operands, [](const Operand& operand) { return operand.home == kPageable; });
     const int busy = stages ? 3 + copy_threads() : static_cast<int>(devices_.ordinals.size());
-    constexpr int kManyCores = 32;
-    const int cores = core_count(), free = cores < kManyCores ? 0 : cores / 4;
     constexpr double kFarOffBesideTriangles = 2.5;
-    return {.cores = std::max(1, cores - std::max(busy, free)),
+    return {.cores = cores_beside(core_count(), busy),
             .margin = problem.traits().triangular ? kFarOffBesideTriangles : kFarOff,
             .least_s = kLeastBesideCpuS};
   }
