@@ -3,11 +3,12 @@
 #include "plan/mover.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace fleet {
 
 Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
-             const Residency& before, TaskList& tasks)
+             const Residency& before, TaskList& tasks, SentQueues sent)
     : plan_(plan),
       program_(*plan.program),
       machine_(machine),
@@ -16,7 +17,7 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
                    std::ranges::any_of(program_.matrices, &Matrix::stays)),
       later_(program_, is_composed_),
       tasks_(tasks),
-      sent_queues_(plan, machine),
+      sent_queues_(std::move(sent)),
       // Where data lie on several devices the clock keeps the latency of fetches.
       router_(machine, plan.tuning, sends_in_turn(plan) && !sent_queues_.any()),
       stores_(machine.devices.size()),

@@ -37,9 +37,9 @@ inline constexpr int kNoKey = -1;
 
 class Mover {
  public:
-  /// `before`: where tiles are as the plan begins.
+  /// `before`: where tiles are as the plan begins. `sent`: of the plan, from send_in_turn().
   Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals, const Residency& before,
-        TaskList& tasks);
+        TaskList& tasks, SentQueues sent);
 
   /// From now on tiles are moved for this call. It must live until the next.
   void enter(const CallLayout& layout);

@@ -48,9 +48,9 @@ class Planner {
     plan_.program = std::move(program);
     plan_.tuning = tuning;
     lanes_.emplace(add_queues(plan_, machine_), machine_, tuning);
-    send_in_turn(plan_, machine_);
+    SentQueues sent = send_in_turn(plan_, machine_);
     tasks_.emplace(plan_, plan_.queues.size());
-    mover_.emplace(plan_, machine_, deals, before, *tasks_);
+    mover_.emplace(plan_, machine_, deals, before, *tasks_, std::move(sent));
     const std::size_t tasks = std::min(kTasksOfOp * plan_.program->ops.size(), kMostReserved);
     plan_.tasks.reserve(tasks);
     plan_.after_pool.reserve(tasks);

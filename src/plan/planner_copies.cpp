@@ -24,7 +24,7 @@ Plan plan_copies(std::shared_ptr<const TileProgram> matrices, const Residency& b
   plan.program = std::move(matrices);
   add_queues(plan, machine);
   TaskList tasks(plan, plan.queues.size());
-  Mover mover(plan, machine, {}, before, tasks);
+  Mover mover(plan, machine, {}, before, tasks, {});
   plan.planned_s = move(mover);
   mover.finish();
   return plan;

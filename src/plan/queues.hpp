@@ -30,28 +30,39 @@ inline std::vector<QueueId> add_queues(Plan& plan, const Machine& machine) {
 std::vector<char> sending_in_turn(const Machine& machine, DeviceId home,
                                   const std::vector<DeviceId>& workers);
 
-/// Marks the queues of the plan that go in turn, or adds some that do. Where all data of a call lie
-/// on one device, all that devices send goes through the queues of links. Where others lie
-/// elsewhere, inputs that are not ready would hold up those that are, so each kind has queues of
-/// its own beside those of links (Sent, docs/performance/lessons.md).
-void send_in_turn(Plan& plan, const Machine& machine);
-
-/// The queues beside those of links that send_in_turn() has added.
+/// Queues beside those of links, for what devices send (Queue::in_turn).
 class SentQueues {
  public:
-  SentQueues(const Plan& plan, const Machine& machine);
-  /// Has the plan any?
+  SentQueues() = default;
+  explicit SentQueues(const Machine& machine)
+      : queues_(machine.links.size(), {-1, -1, -1}), sends_(machine.devices.size(), 0) {}
+  void add(LinkId link, Sent sent, DeviceId source, QueueId id) {
+    queues_[static_cast<std::size_t>(link)][static_cast<std::size_t>(sent)] = id;
+    if (sent == Sent::inputs) sends_[static_cast<std::size_t>(source)] = 1;
+  }
+
+  /// Are there any?
   bool any() const { return !queues_.empty(); }
-  /// Has it some for inputs from this device?
+  /// Are there some for inputs from this device?
   bool sends(DeviceId device) const {
     return any() && sends_[static_cast<std::size_t>(device)] != 0;
   }
   /// Where copies of this kind over the link go: the queue of the link, if there is none for them.
-  QueueId of(LinkId link, Sent sent) const;
+  QueueId of(LinkId link, Sent sent) const {
+    if (!any()) return link;
+    const QueueId id = queues_[static_cast<std::size_t>(link)][static_cast<std::size_t>(sent)];
+    return id < 0 ? link : id;
+  }
 
  private:
   std::vector<std::array<QueueId, 3>> queues_;  ///< by link; -1: none
   std::vector<char> sends_;                     ///< by device
 };
+
+/// Marks the queues of the plan that go in turn, or adds some that do. Where all data of a call lie
+/// on one device, all that devices send goes through the queues of links. Where others lie
+/// elsewhere, inputs that are not ready would hold up those that are, so each kind has queues of
+/// its own beside those of links, which are returned (Sent, docs/performance/lessons.md).
+SentQueues send_in_turn(Plan& plan, const Machine& machine);
 
 }  // namespace fleet
