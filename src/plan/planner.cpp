@@ -87,7 +87,7 @@ class Planner {
   void send_home(int worker, const TileId& tile, Output& out);
   void send_late();
   void take_time(int worker, double seconds, double arrival_s, Output& out);
-  double fetch_output(int worker, const TileId& tile, const Output& out);
+  double fetch_output(int worker, const TileId& tile, const Where& to, const Output& out);
   TaskId add_compute(const Task& task, const std::array<TileId, 2>& inputs);
   bool lazy(int worker, const OpChain& chain) const;
   int parts() const { return layout_->is_split() ? layout_->deal().grid.rows : 1; }
@@ -261,7 +261,7 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
       out.add_at_end = first && lazy(worker, chain);
       const bool continues = !first && !first_of_part;
       if (continues || (first && reads_old && !out.add_at_end))
-        arrival_s = std::max(arrival_s, fetch_output(worker, chain.target, out));
+        arrival_s = std::max(arrival_s, fetch_output(worker, chain.target, out.where, out));
     }
   }
   if (first_of_part) return Accumulate::overwrite;
@@ -269,13 +269,13 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
   return reads_old && !out.add_at_end ? Accumulate::beta : Accumulate::overwrite;
 }
 
-// Copies the caller's tile into the slot of the target. Not paced are calls that read what they
-// write, where other workers wait for the results, and copies that wait for a writeback anyway.
-double Planner::fetch_output(int worker, const TileId& tile, const Output& out) {
+// Copies the caller's tile to a slot of the target. Not paced are calls that read what they write,
+// where other workers wait for the results, and copies that wait for a writeback anyway.
+double Planner::fetch_output(int worker, const TileId& tile, const Where& to, const Output& out) {
   if (mover_->is_sent_from_home(tile) && out.home_writer == kNoTask &&
       !layout_->call().reads_target)
     mover_->after().push_back(pacing_.send(worker, out.last_kernel));
-  return mover_->fetch_output(tile, out.where, out.home_writer);
+  return mover_->fetch_output(tile, to, out.home_writer);
 }
 
 TaskId Planner::add_compute(const Task& task, const std::array<TileId, 2>& inputs) {
@@ -426,7 +426,7 @@ void Planner::send_late() {
 
 void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
   const Where original = mover_->take_output(worker, plan_.program->bytes_of(chain.target));
-  const double arrival_s = mover_->fetch_output(chain.target, original, kNoTask);
+  const double arrival_s = fetch_output(worker, chain.target, original, out);
   Task task;
   task.kernel = Kernel::add;
   task.accumulate = Accumulate::beta;

@@ -19,31 +19,45 @@ DeviceId only_source(const Plan& plan) {
   return alone ? first->home : kHost;
 }
 
-/// Does the home of some data of a call have several other workers to send them to?
-bool serves_several(DeviceId home, const std::vector<DeviceId>& workers) {
-  return !on_host(home) && std::ssize(workers) - std::ranges::count(workers, home) >= 2;
+/// Does the home of some data of a call have other workers to send them to?
+bool serves_others(DeviceId home, const std::vector<DeviceId>& workers) {
+  return !on_host(home) && std::ranges::count(workers, home) < std::ssize(workers);
+}
+
+/// By device, the bytes of matrices that are at home there.
+std::vector<std::int64_t> bytes_at_home(const TileProgram& program, std::size_t devices) {
+  std::vector<std::int64_t> bytes(devices, 0);
+  for (const Matrix& matrix : program.matrices) {
+    if (matrix.is_scratch) continue;
+    const std::int64_t elements =
+        std::int64_t{matrix.items} * matrix.row_cuts.back() * matrix.col_cuts.back();
+    bytes[static_cast<std::size_t>(matrix.home)] +=
+        elements * bytes_of(matrix.storage) / (matrix.diagonal == Fill::full ? 1 : 2);
+  }
+  return bytes;
 }
 
 /// Gives the plan the queues of what the homes of its matrices send and get, where they send in
-/// turn. What goes on to workers is sent then too: what a device fetches would wait until it has
-/// nothing more to send.
+/// turn. A device with much to send does nothing else until then. So what goes on to workers is
+/// sent by its source if that has less at home than the target, which fetches it otherwise.
 SentQueues add_sent_queues(Plan& plan, const Machine& machine) {
   const TileProgram& program = *plan.program;
   const std::vector<DeviceId>& workers = plan.tuning.workers;
-  const auto sends_several = [&](const Matrix& matrix) {
-    return !matrix.is_scratch && serves_several(matrix.home, workers);
+  const auto sends_some = [&](const Matrix& matrix) {
+    return !matrix.is_scratch && serves_others(matrix.home, workers);
   };
-  if (program.calls.size() != 1 || std::ranges::none_of(program.matrices, sends_several)) return {};
+  if (program.calls.size() != 1 || std::ranges::none_of(program.matrices, sends_some)) return {};
   const std::vector<char> in_turn = machine.sends_in_turn();
   std::vector<char> sends(in_turn.size(), 0), gets(sends), works(sends);
   for (const Matrix& matrix : program.matrices) {
-    if (!sends_several(matrix)) continue;
+    if (!sends_some(matrix)) continue;
     const auto home = static_cast<std::size_t>(matrix.home);
     sends[home] = in_turn[home];
     if (matrix.is_written) gets[home] = in_turn[home];
   }
   if (std::ranges::find(sends, 1) == sends.end()) return {};
   for (const DeviceId worker : workers) works[static_cast<std::size_t>(worker)] = 1;
+  const std::vector<std::int64_t> to_send = bytes_at_home(program, in_turn.size());
   SentQueues queues(machine);
   for (LinkId id = 0; id < std::ssize(machine.links); ++id) {
     const Link& link = machine.links[static_cast<std::size_t>(id)];
@@ -59,7 +73,7 @@ SentQueues add_sent_queues(Plan& plan, const Machine& machine) {
                              .sent = sent});
     };
     if (sends[source] != 0 && works[target] != 0) add(Sent::inputs);
-    if (works[target] != 0) add(Sent::passed);
+    if (works[target] != 0 && to_send[source] < to_send[target]) add(Sent::passed);
     if (gets[target] != 0 && works[source] != 0) add(Sent::results);
   }
   return queues;
@@ -69,8 +83,8 @@ SentQueues add_sent_queues(Plan& plan, const Machine& machine) {
 
 std::vector<char> sending_in_turn(const Machine& machine, DeviceId home,
                                   const std::vector<DeviceId>& workers) {
-  return serves_several(home, workers) ? machine.sends_in_turn()
-                                       : std::vector<char>(machine.devices.size(), 0);
+  return serves_others(home, workers) ? machine.sends_in_turn()
+                                      : std::vector<char>(machine.devices.size(), 0);
 }
 
 SentQueues send_in_turn(Plan& plan, const Machine& machine) {

@@ -26,7 +26,7 @@ inline std::vector<QueueId> add_queues(Plan& plan, const Machine& machine) {
 }
 
 /// By device, whether it can send in turn (Machine::sends_in_turn()). None is to, where `home`,
-/// which has data of a call, is the host or has fewer than two other workers to send to.
+/// which has data of a call, is the host or has no other worker to send to.
 std::vector<char> sending_in_turn(const Machine& machine, DeviceId home,
                                   const std::vector<DeviceId>& workers);
 

@@ -287,12 +287,14 @@ TEST(Cuda, ADeviceSendsInTheOrderOfThePlan) {
 }
 
 /// A square matrix at some location, with one more row than the square between its columns.
+template <typename Part>
 class Square {
  public:
-  using Element = std::complex<double>;  // of several words, and aligned to one
+  using Element = std::complex<Part>;  // of several words, and aligned to one
+  static constexpr int kBytes = sizeof(Element);
   Square(Backend& backend, DeviceId location, std::int64_t edge)
       : backend_(backend), location_(location), edge_(edge) {
-    const std::int64_t bytes = (ld() * edge + 1) * std::int64_t{sizeof(Element)};
+    const std::int64_t bytes = (ld() * edge + 1) * std::int64_t{kBytes};
     if (location == kPageable) pageable_.resize(static_cast<std::size_t>(bytes));
     memory_ = location == kPageable ? pageable_.data() : backend.allocate(location, bytes);
   }
@@ -303,16 +305,16 @@ class Square {
   Square& operator=(const Square&) = delete;
 
   View view(Fill fill) const {
-    return {static_cast<char*>(memory_) + sizeof(double), edge_, edge_, ld(), fill};
+    return {static_cast<char*>(memory_) + sizeof(Part), edge_, edge_, ld(), fill};
   }
   /// All of it, with what is between the columns.
   View whole() const { return {view(Fill::full).data, ld(), edge_, ld()}; }
   void set(std::vector<Element> elements) {
-    backend_.transfer(location_, whole(), kPageable, {elements.data(), ld(), edge_, ld()}, 16);
+    backend_.transfer(location_, whole(), kPageable, {elements.data(), ld(), edge_, ld()}, kBytes);
   }
   std::vector<Element> get() const {
     std::vector<Element> elements(static_cast<std::size_t>(ld() * edge_));
-    backend_.transfer(kPageable, {elements.data(), ld(), edge_, ld()}, location_, whole(), 16);
+    backend_.transfer(kPageable, {elements.data(), ld(), edge_, ld()}, location_, whole(), kBytes);
     return elements;
   }
   std::int64_t ld() const { return edge_ + 1; }
@@ -325,7 +327,9 @@ class Square {
   void* memory_ = nullptr;
 };
 
-TEST(Cuda, TransfersOfTrianglesWriteNothingElse) {
+template <typename Part>
+void transfer_triangles() {
+  using Element = Square<Part>::Element;
   const auto backend = gpus();
   std::vector<DeviceId> locations = {kPageable, kHost, kFirstDevice};
   if (backend->machine().device_count() > 1) locations.push_back(kFirstDevice + 1);
@@ -333,16 +337,16 @@ TEST(Cuda, TransfersOfTrianglesWriteNothingElse) {
     for (const DeviceId to : locations)
       for (const Fill fill : {Fill::lower, Fill::upper})
         for (const std::int64_t edge : {1, 37, 600}) {
-          Square source(*backend, from, edge), target(*backend, to, edge);
-          std::vector<Square::Element> sent(static_cast<std::size_t>(source.ld() * edge));
-          for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = {static_cast<double>(i), 1};
-          const std::vector<Square::Element> before(sent.size(), {-1, -1});
+          Square<Part> source(*backend, from, edge), target(*backend, to, edge);
+          std::vector<Element> sent(static_cast<std::size_t>(source.ld() * edge));
+          for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = {static_cast<Part>(i), 1};
+          const std::vector<Element> before(sent.size(), {-1, -1});
           source.set(sent);
           target.set(before);
 
-          backend->transfer(to, target.view(fill), from, source.view(fill), 16);
+          backend->transfer(to, target.view(fill), from, source.view(fill), Square<Part>::kBytes);
 
-          const std::vector<Square::Element> got = target.get();
+          const std::vector<Element> got = target.get();
           for (std::int64_t col = 0; col < edge; ++col)
             for (std::int64_t row = 0; row < source.ld(); ++row) {
               const auto at = static_cast<std::size_t>(row + col * source.ld());
@@ -352,6 +356,11 @@ TEST(Cuda, TransfersOfTrianglesWriteNothingElse) {
                   << ", " << col << ")";
             }
         }
+}
+
+TEST(Cuda, TransfersOfTrianglesWriteNothingElse) {
+  transfer_triangles<double>();
+  transfer_triangles<float>();
 }
 
 TEST(Cuda, MemoryIsFoundByItsAddress) {

@@ -181,11 +181,8 @@ void with_types(const Launch& launch, Work work) {
   }
 }
 
-/// The unit in which copies move elements of any type: complex ones are only aligned as their parts
-/// are.
-using Word = std::uint32_t;
-
-/// Leading dimensions in words.
+/// The places of the squares in words, and leading dimensions in words.
+template <typename Word>
 struct SquareWords {
   const Word* from;
   std::int64_t from_ld;
@@ -196,7 +193,8 @@ struct SquareWords {
   bool lower;
 };
 
-__global__ void each_square(SquareWords squares) {
+template <typename Word>
+__global__ void each_square(SquareWords<Word> squares) {
   for (std::int64_t col = squares.first + blockIdx.x; col < squares.last; col += gridDim.x) {
     const std::int64_t square = squares.first + (col - squares.first) / squares.edge * squares.edge;
     const std::int64_t begin = squares.lower ? col : square;
@@ -330,21 +328,29 @@ void copy(const View& from, const View& to, Storage storage, cudaStream_t stream
 void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {
   const std::int64_t cols = squares.last - squares.first;
   if (cols <= 0) return;
-  constexpr auto kWordBytes = static_cast<std::int64_t>(sizeof(Word));
-  if (squares.element_bytes % kWordBytes != 0)
-    throw Error(Status::internal, "a triangle of elements that are no whole words");
-  const std::int64_t element = squares.element_bytes / kWordBytes;
-  const SquareWords words{.from = static_cast<const Word*>(squares.from.data),
-                          .from_ld = squares.from.ld * element,
-                          .to = static_cast<Word*>(squares.to.data),
-                          .to_ld = squares.to.ld * element,
-                          .first = squares.first,
-                          .last = squares.last,
-                          .edge = squares.edge,
-                          .element = element,
-                          .lower = squares.from.fill == Fill::lower};
-  each_square<<<static_cast<unsigned>(std::min(cols, kMostCopyBlocks)), kThreads, 0, stream>>>(
-      words);
+  const auto in_words = [&]<typename Word>(Word) {
+    constexpr auto kWordBytes = static_cast<std::int64_t>(sizeof(Word));
+    if (squares.element_bytes % kWordBytes != 0)
+      throw Error(Status::internal, "a triangle of elements that are no whole words");
+    const std::int64_t element = squares.element_bytes / kWordBytes;
+    const SquareWords<Word> words{.from = static_cast<const Word*>(squares.from.data),
+                                  .from_ld = squares.from.ld * element,
+                                  .to = static_cast<Word*>(squares.to.data),
+                                  .to_ld = squares.to.ld * element,
+                                  .first = squares.first,
+                                  .last = squares.last,
+                                  .edge = squares.edge,
+                                  .element = element,
+                                  .lower = squares.from.fill == Fill::lower};
+    each_square<<<static_cast<unsigned>(std::min(cols, kMostCopyBlocks)), kThreads, 0, stream>>>(
+        words);
+  };
+  // Complex elements are only aligned as their parts are.
+  const auto is_wide = [&](const View& view) {
+    return (reinterpret_cast<std::uintptr_t>(view.data) | squares.element_bytes) % 8 == 0;
+  };
+  is_wide(squares.from) && is_wide(squares.to) ? in_words(std::uint64_t{})
+                                               : in_words(std::uint32_t{});
   check(cudaGetLastError(), "a copy of a triangle");
 }
 

@@ -34,9 +34,10 @@ Stream& Streams::of(const Queue& queue) {
   // its priority: streams of one priority share a few hardware queues, in which ours would wait
   // behind a stream of the program that waits for our event (see hold_stream).
   const int ours = least - greatest > 1 ? least - 1 : least;
-  const int priority = queue.is_ahead            ? greatest
-                       : queue.lane == kRowsLane ? std::max(greatest, ours - 1)
-                                                 : ours;
+  // The kernel that copies the diagonal of a triangle would wait for a product, and later copies
+  // with it.
+  const bool is_early = queue.kind == Queue::Kind::link || queue.lane == kRowsLane;
+  const int priority = queue.is_ahead ? greatest : is_early ? std::max(greatest, ours - 1) : ours;
   check(cudaStreamCreateWithPriority(&stream.stream, cudaStreamNonBlocking, priority),
         "cudaStreamCreate");
   Stream& kept = streams_.emplace_back();
