@@ -85,8 +85,7 @@ std::vector<char> Machine::sends_in_turn() const {
                     [&](PortId port) { return std::ranges::find(taken, port) == taken.end(); });
   }
   std::vector<char> in_turn;
-  for (const Sender& sender : senders)
-    in_turn.push_back(sender.links > 1 && !sender.shared.empty());
+  for (const Sender& sender : senders) in_turn.push_back(!sender.shared.empty());
   return in_turn;
 }
 

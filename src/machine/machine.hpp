@@ -193,8 +193,9 @@ struct Machine {
   /// Id of the link source -> target, or -1.
   LinkId find_link(DeviceId source, DeviceId target) const;
 
-  /// By device: whether it has links to several devices, which share a port of which each alone
-  /// takes two thirds or more. Copies to them are then no faster side by side than in turn.
+  /// By device: whether its links to other devices share a port of which each alone takes two
+  /// thirds or more. Copies to several are then no faster side by side than in turn, and to a
+  /// single one they are faster sent than fetched (docs/performance/lessons.md).
   std::vector<char> sends_in_turn() const;
 
   /// Seconds of one unchunked copy on an idle machine.

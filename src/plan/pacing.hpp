@@ -10,8 +10,8 @@ namespace fleet {
 
 /// A GPU that always has something to send gets nothing that others send, or that it fetches, until
 /// it is done (docs/performance/lessons.md, bench/results/sent-h200x4.txt). So a target is sent to
-/// a worker when the kernels planned so far for the fourth target before have run: its first
-/// product, where there are several steps of k.
+/// a worker when the kernels planned so far for the fourth target before have run: where there are
+/// several steps of k its first product, or the last one if targets come late, to be added.
 class Pacing {
  public:
   /// From now on targets are those of one call.

@@ -24,11 +24,13 @@ bool serves_others(DeviceId home, const std::vector<DeviceId>& workers) {
   return !on_host(home) && std::ranges::count(workers, home) < std::ssize(workers);
 }
 
-/// By device, the bytes of matrices that are at home there.
+/// By device, the bytes of matrices that are at home there: a rough measure of what it will send.
 std::vector<std::int64_t> bytes_at_home(const TileProgram& program, std::size_t devices) {
   std::vector<std::int64_t> bytes(devices, 0);
   for (const Matrix& matrix : program.matrices) {
-    if (matrix.is_scratch) continue;
+    // Tiles of what stays or is dealt are on all devices.
+    const bool is_used = matrix.is_read || matrix.is_written;
+    if (!is_used || matrix.is_scratch || matrix.stays || matrix.distribution) continue;
     const std::int64_t elements =
         std::int64_t{matrix.items} * matrix.row_cuts.back() * matrix.col_cuts.back();
     bytes[static_cast<std::size_t>(matrix.home)] +=
@@ -38,8 +40,9 @@ std::vector<std::int64_t> bytes_at_home(const TileProgram& program, std::size_t 
 }
 
 /// Gives the plan the queues of what the homes of its matrices send and get, where they send in
-/// turn. A device with much to send does nothing else until then. So what goes on to workers is
-/// sent by its source if that has less at home than the target, which fetches it otherwise.
+/// turn. What a device fetches, or passes on, waits behind all that it has to send. So what goes on
+/// to workers is sent by its source if that has less at home than the target; else the target, with
+/// no more to send, fetches it.
 SentQueues add_sent_queues(Plan& plan, const Machine& machine) {
   const TileProgram& program = *plan.program;
   const std::vector<DeviceId>& workers = plan.tuning.workers;
@@ -57,7 +60,7 @@ SentQueues add_sent_queues(Plan& plan, const Machine& machine) {
   }
   if (std::ranges::find(sends, 1) == sends.end()) return {};
   for (const DeviceId worker : workers) works[static_cast<std::size_t>(worker)] = 1;
-  const std::vector<std::int64_t> to_send = bytes_at_home(program, in_turn.size());
+  const std::vector<std::int64_t> at_home = bytes_at_home(program, in_turn.size());
   SentQueues queues(machine);
   for (LinkId id = 0; id < std::ssize(machine.links); ++id) {
     const Link& link = machine.links[static_cast<std::size_t>(id)];
@@ -73,7 +76,9 @@ SentQueues add_sent_queues(Plan& plan, const Machine& machine) {
                              .sent = sent});
     };
     if (sends[source] != 0 && works[target] != 0) add(Sent::inputs);
-    if (works[target] != 0 && to_send[source] < to_send[target]) add(Sent::passed);
+    if ((works[source] != 0 || sends[source] != 0) && works[target] != 0 &&
+        at_home[source] < at_home[target])
+      add(Sent::passed);
     if (gets[target] != 0 && works[source] != 0) add(Sent::results);
   }
   return queues;

@@ -62,7 +62,9 @@ class SentQueues {
 /// Marks the queues of the plan that go in turn, or adds some that do. Where all data of a call lie
 /// on one device, all that devices send goes through the queues of links. Where others lie
 /// elsewhere, inputs that are not ready would hold up those that are, so each kind has queues of
-/// its own beside those of links, which are returned (Sent, docs/performance/lessons.md).
+/// its own beside those of links, which are returned (Sent, docs/performance/lessons.md); what is
+/// passed on only where its source has less data of the call than the target, which fetches it
+/// elsewhere.
 SentQueues send_in_turn(Plan& plan, const Machine& machine);
 
 }  // namespace fleet

@@ -174,10 +174,13 @@ TEST(SendsInTurn, WhateverRunsHaveTaught) {
   EXPECT_EQ(m.sends_in_turn(), before);
 }
 
-TEST(SendsInTurn, NotToASingleDevice) {
+TEST(SendsInTurn, ToASingleDeviceToo) {
   Machine m = with_ways_out(1);
   std::erase_if(m.links, [](const Link& link) { return link.target == kFirstDevice + 2; });
-  EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 0, 1}));
+  EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 1, 1, 1}));
+  for (Link& link : m.links)
+    if (link.source == kFirstDevice) link.ports.clear();
+  EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 1, 1}));
 }
 
 // A device that copies with a thread, or on a core that all share, sends as this has time.

@@ -347,7 +347,9 @@ void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {
   };
   // Complex elements are only aligned as their parts are.
   const auto is_wide = [&](const View& view) {
-    return (reinterpret_cast<std::uintptr_t>(view.data) | squares.element_bytes) % 8 == 0;
+    return (reinterpret_cast<std::uintptr_t>(view.data) | squares.element_bytes) %
+               sizeof(std::uint64_t) ==
+           0;
   };
   is_wide(squares.from) && is_wide(squares.to) ? in_words(std::uint64_t{})
                                                : in_words(std::uint32_t{});

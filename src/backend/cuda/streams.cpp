@@ -34,10 +34,10 @@ Stream& Streams::of(const Queue& queue) {
   // its priority: streams of one priority share a few hardware queues, in which ours would wait
   // behind a stream of the program that waits for our event (see hold_stream).
   const int ours = least - greatest > 1 ? least - 1 : least;
-  // The kernel that copies the diagonal of a triangle would wait for a product, and later copies
-  // with it.
-  const bool is_early = queue.kind == Queue::Kind::link || queue.lane == kRowsLane;
-  const int priority = queue.is_ahead ? greatest : is_early ? std::max(greatest, ours - 1) : ours;
+  // A triangle's diagonal is copied by a kernel, which would wait for a whole product, and later
+  // copies with it.
+  const int early = queue.lane == kRowsLane ? 2 : queue.kind == Queue::Kind::link ? 1 : 0;
+  const int priority = queue.is_ahead ? greatest : std::max(greatest, ours - early);
   check(cudaStreamCreateWithPriority(&stream.stream, cudaStreamNonBlocking, priority),
         "cudaStreamCreate");
   Stream& kept = streams_.emplace_back();
