@@ -123,8 +123,7 @@ TEST(Cuda, RandomPlansOfDataOnOneDeviceGiveTheRightC) {
     options.inject.issuers = issuers;
     const Ran ran = expect_right_random_plans(options, 20261127, true);
     EXPECT_TRUE(!issuers || ran.most_issuers == static_cast<int>(devices));
-    // Of two devices neither has several to send to.
-    EXPECT_GT(ran.in_turn, devices > 2 ? test::scaled(20) : -1);
+    EXPECT_GT(ran.in_turn, devices > 1 ? test::scaled(20) : -1);
   }
 }
 
@@ -264,7 +263,7 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
 }
 
 TEST(Cuda, ADeviceSendsInTheOrderOfThePlan) {
-  if (test::all_gpus().size() < 3) GTEST_SKIP() << "of two GPUs neither has several to send to";
+  if (test::all_gpus().size() < 2) GTEST_SKIP() << "one GPU has none to send to";
   const auto backend = gpus({});
   const Machine machine = behind_switches(backend->machine());
   const Problem problem = make_problem({.m = 4096, .n = 4096, .k = 64},

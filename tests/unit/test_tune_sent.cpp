@@ -133,9 +133,10 @@ TEST(Tune, TakesNoTargetThatComesHomeInBetweenForReady) {
   EXPECT_GT(again, 50);
 }
 
-/// Of the targets that are sent to workers, from the fifth of each on: those that wait for a
-/// product, or the last one, of the fourth before, and all.
-std::pair<int, int> paced(const Plan& plan, MatrixId targets, bool by_last = false) {
+enum class Awaited { any, last };
+/// Of the targets that are sent to workers, from the fifth of each on: those that wait for any
+/// product of the fourth before, or for its last one, and all.
+std::pair<int, int> paced(const Plan& plan, MatrixId targets, Awaited which = Awaited::any) {
   std::map<TileId, std::vector<const Task*>> products;
   for (const Task& task : plan.tasks)
     if (task.kind == TaskKind::compute && task.kernel != Kernel::add)
@@ -151,8 +152,9 @@ std::pair<int, int> paced(const Plan& plan, MatrixId targets, bool by_last = fal
     const std::vector<const Task*>& fourth = products[before[before.size() - 5]];
     count.first += std::ranges::any_of(plan.after(task), [&](TaskId after) {
       const Task* const awaited = &plan.tasks[static_cast<std::size_t>(after)];
-      return by_last ? awaited == fourth.back()
-                     : std::ranges::find(fourth, awaited) != fourth.end();
+      if (fourth.empty()) return false;
+      return which == Awaited::last ? awaited == fourth.back()
+                                    : std::ranges::find(fourth, awaited) != fourth.end();
     });
     ++count.second;
   }
@@ -184,7 +186,7 @@ TEST(Tune, SendsTargetsAFewAheadOfTheKernelsThatNeedThem) {
     EXPECT_EQ(check(plan), "");
     const bool comes_late = std::ranges::count(plan.tasks, Kernel::add, &Task::kernel) > 0;
     EXPECT_EQ(comes_late, home_of_a == d);
-    const auto [waiting, all] = paced(plan, 2, comes_late);
+    const auto [waiting, all] = paced(plan, 2, comes_late ? Awaited::last : Awaited::any);
     EXPECT_EQ(waiting, all);
     EXPECT_GT(all, 10);
   }

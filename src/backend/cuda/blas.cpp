@@ -328,6 +328,15 @@ void CublasHandle::use(cudaStream_t stream) {
   require(call.set_workspace(handle, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
 }
 
+void CublasHandle::load_kernels(DataType type) {
+  constexpr std::int64_t kEdge = 64;
+  const auto square = [&](std::int64_t at) {
+    void* const data = static_cast<char*>(scratch_) + at * kEdge * kEdge * bytes_of(type.storage);
+    return View{.data = data, .rows = kEdge, .cols = kEdge, .ld = kEdge};
+  };
+  multiply({.type = type, .alpha = 1, .a = square(0), .b = square(1), .c = square(2)});
+}
+
 void CublasHandle::set_mode(DataType type) {
   require(native_.set_mode(static_cast<cublasHandle_t>(handle_), type), "cublasSetMathMode");
 }

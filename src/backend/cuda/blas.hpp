@@ -34,9 +34,6 @@ class CublasLibrary {
 /// be captured into graphs. Never destroyed at the end of a process, when CUDA may be gone.
 class CublasHandle {
  public:
-  /// Of scratch(): a tile of 2048 doubles as a whole. Never allocated in a call: it may be captured.
-  static constexpr std::int64_t kScratchBytes = std::int64_t{32} << 20;
-
   /// For the current device. Throws Error(no_memory, device_failed).
   CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream);
   ~CublasHandle();
@@ -45,8 +42,9 @@ class CublasHandle {
 
   /// From now on; all work in the stream before has ended.
   void use(cudaStream_t stream);
-  /// Memory of the device, which its calls write.
-  void* scratch() const { return scratch_; }
+  /// Makes the first product of a type, of whatever is in its memory: cuBLAS loads kernels then.
+  /// Throws Error(device_failed).
+  void load_kernels(DataType type);
   /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors may be one of
   /// a symmetric (Hermitian) matrix or a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);
@@ -59,6 +57,9 @@ class CublasHandle {
   void prepare(const Launch& launch);
 
  private:
+  /// A tile of 2048 doubles as a whole. Never allocated in a call: it may be captured.
+  static constexpr std::int64_t kScratchBytes = std::int64_t{32} << 20;
+
   void multiply_plainly(const Launch& launch);
   void multiply_by_symmetric(const Launch& launch);
   void multiply_by_triangular(const Launch& launch);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// kernel_loader.cpp: a thread for each device launches the usual kernels on whatever is in its
-// memory.
+// kernel_loader.cpp: a thread for each device multiplies a few numbers in the usual types.
 #include "backend/cuda/kernel_loader.hpp"
 
 #include <pthread.h>
@@ -22,81 +21,24 @@ namespace {
 
 constexpr std::array kUsualTypes{DataType::f64, DataType::f32};
 
-constexpr std::size_t kUsualLaunches = 10;
-
-/// Products and solutions as tiles ask for them: which kernels cuBLAS takes depends on edges and
-/// transposes. The first is small, and loads most. They are of whatever is in this memory, the
-/// handle's scratch, in which operands may overlap.
-std::array<Launch, kUsualLaunches> usual_launches(DataType type, void* memory) {
-  constexpr std::int64_t kSmall = 64, kHalf = 1024, kEdge = 2 * kHalf;
-  static_assert(kEdge * kEdge * std::int64_t{sizeof(double)} <= CublasHandle::kScratchBytes);
-  // It begins at a quarter of a square of kEdge.
-  const auto view = [&](std::int64_t quarter, std::int64_t rows, std::int64_t cols) {
-    void* const data =
-        static_cast<char*>(memory) + quarter * kHalf * kHalf * bytes_of(type.storage);
-    return View{.data = data, .rows = rows, .cols = cols, .ld = rows};
-  };
-  Launch small{.type = type, .alpha = 1, .beta = 1};
-  small.a = view(1, kSmall, kSmall), small.b = view(2, kSmall, kSmall);
-  small.c = view(3, kSmall, kSmall);
-  Launch plain = small;
-  plain.a = view(0, kEdge, kHalf), plain.b = view(2, kHalf, kEdge), plain.c = view(0, kEdge, kEdge);
-  Launch left_turned = plain;
-  left_turned.op_a = Op::transpose, left_turned.a = view(0, kHalf, kEdge);
-  Launch right_turned = plain;
-  right_turned.op_b = Op::transpose, right_turned.b = view(2, kEdge, kHalf);
-  Launch by_two = right_turned;  // syr2k
-  by_two.c.fill = Fill::lower;
-  Launch by_itself = by_two;  // syrk
-  by_itself.b = by_itself.a;
-  // What the handle copies to the first quarter is no operand of these.
-  Launch symmetric = small;
-  symmetric.a = view(1, kHalf, kHalf), symmetric.b = view(2, kHalf, kHalf);
-  symmetric.c = view(3, kHalf, kHalf);
-  symmetric.a.fill = Fill::lower;
-  Launch in_place = symmetric;  // trmm
-  in_place.triangular = true, in_place.b = in_place.c, in_place.beta = 0;
-  Launch prepare = symmetric;
-  prepare.kernel = Kernel::prepare, prepare.c = prepare.b;
-  Launch solve = symmetric;  // trsm by the inverses
-  solve.kernel = Kernel::solve;
-  return {small,  plain,     right_turned, left_turned, by_itself,
-          by_two, symmetric, in_place,     prepare,     solve};
-}
-
-void launch(const Launch& what, CublasHandle& blas) {
-  switch (what.kernel) {
-    case Kernel::prepare:
-      return blas.prepare(what);
-    case Kernel::solve:
-      return blas.solve(what);
-    default:
-      return blas.multiply(what);
-  }
-}
-
 /// Shared by those who load beside the program.
 std::shared_mutex& under_way() {
   static std::shared_mutex mutex;
   return mutex;
 }
 
-/// Kernels are the process's, whatever context of the library asked for them. How many of
-/// usual_launches() have been made, by CUDA's number of the device and type.
-std::atomic<std::size_t>& launched(int ordinal, std::size_t type) {
+/// Kernels are the process's, whatever context of the library asked for them. Bits of usual types,
+/// by CUDA's number of the device.
+std::atomic<unsigned>& loaded_types(int ordinal) {
   constexpr std::size_t kMostDevices = 64;  // more of them share what is known
-  static std::array<std::array<std::atomic<std::size_t>, kUsualTypes.size()>, kMostDevices> all{};
-  return all[static_cast<std::size_t>(ordinal) % kMostDevices][type];
+  static std::array<std::atomic<unsigned>, kMostDevices> types{};
+  return types[static_cast<std::size_t>(ordinal) % kMostDevices];
 }
+bool is_loaded(int ordinal, std::size_t type) { return (loaded_types(ordinal) >> type & 1) != 0; }
 
 }  // namespace
 
 struct KernelLoader::Device {
-  bool is_done() const {
-    for (std::size_t type = 0; type < kUsualTypes.size(); ++type)
-      if (launched(ordinal, type) < kUsualLaunches) return false;
-    return true;
-  }
   ~Device() {
     DeviceScope scope;
     scope.try_use(ordinal);
@@ -126,33 +68,27 @@ struct KernelLoader::Shared {
     device.has_had_handle = true;
   }
 
-  /// Makes the next of the usual launches of a type, if this process has made fewer than `wanted`.
-  /// With the lock of the device, which is the current one.
-  bool load_next(Device& device, std::size_t type, std::size_t wanted) const {
-    std::atomic<std::size_t>& made = launched(device.ordinal, type);
-    std::size_t next = made;
-    if (next >= wanted || any_stream_is_held()) return false;
+  /// Makes the first product of a usual type, if it is the first in this process. With the lock of
+  /// the device, which is the current one.
+  void load(Device& device, std::size_t type) const {
+    if (is_loaded(device.ordinal, type) || any_stream_is_held()) return;
     if (device.blas == nullptr) make_handle(device);
-    launch(usual_launches(kUsualTypes[type], device.blas->scratch())[next], *device.blas);
+    device.blas->load_kernels(kUsualTypes[type]);
     check(cudaStreamSynchronize(device.stream), "the first product");
-    made.compare_exchange_strong(next, next + 1);  // another context may have made it too
+    loaded_types(device.ordinal) |= 1U << type;
     ExitGuard::install_again();  // before the handlers that cuBLAS has installed meanwhile
-    return true;
   }
 
-  /// Beside the program: nothing once a call is there. The first launch of each type comes before
-  /// all others.
+  /// Beside the program: nothing once a call is there.
   void load_all(Device& device) const {
-    for (const std::size_t wanted : {std::size_t{1}, kUsualLaunches})
-      for (std::size_t type = 0; type < kUsualTypes.size(); ++type)
-        for (bool more = true; more;) {
-          const ExitGuard inside;
-          const std::shared_lock loading(under_way());
-          const std::lock_guard lock(device.mutex);
-          if (device.is_wanted) return;
-          const DeviceScope scope(device.ordinal);
-          more = load_next(device, type, wanted);
-        }
+    for (std::size_t type = 0; type < kUsualTypes.size(); ++type) {
+      const ExitGuard inside;
+      const std::shared_lock loading(under_way());
+      const std::lock_guard lock(device.mutex);
+      if (device.is_wanted) return;
+      const DeviceScope scope(device.ordinal);
+      load(device, type);
+    }
   }
 };
 
@@ -167,7 +103,6 @@ KernelLoader::KernelLoader(std::shared_ptr<const CublasLibrary> blas,
 }
 
 KernelLoader::~KernelLoader() {
-  for (Device& device : shared_->devices) device.is_wanted = true;  // no more is
   for (std::thread& thread : threads_) thread.join();
   // To give a handle back is to wait for its device. The process has them to its end then.
   if (!any_stream_is_held()) return;
@@ -185,7 +120,7 @@ void KernelLoader::begin() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     for (Device& device : shared_->devices) {
-      if (device.is_done()) continue;
+      if (is_loaded(device.ordinal, kUsualTypes.size() - 1)) continue;  // the last one
       threads_.emplace_back([shared = shared_.get(), &device] {
         try {
           shared->load_all(device);
@@ -221,7 +156,7 @@ void KernelLoader::finish(std::size_t index) {
   const std::lock_guard lock(device.mutex);
   const DeviceScope scope(device.ordinal);
   if (!device.has_had_handle) shared_->make_handle(device);
-  for (std::size_t type = 0; type < kUsualTypes.size(); ++type) shared_->load_next(device, type, 1);
+  for (std::size_t type = 0; type < kUsualTypes.size(); ++type) shared_->load(device, type);
   if (shared_->solver != nullptr && device.solver == nullptr)
     device.solver = CusolverHandle::make(shared_->solver, nullptr);
 }

@@ -16,8 +16,7 @@
 namespace fleet::cuda {
 
 /// cuBLAS loads kernels with the first handle of a device and with the first product of a type,
-/// which takes 50 to 100 ms, and others with the first of another shape or with a triangle, which
-/// takes some ms for each device, one after another. Thread-safe.
+/// which takes 50 to 100 ms. Thread-safe.
 class KernelLoader {
  public:
   /// CUDA's numbers of the devices. `solver` may be nullptr.
@@ -28,8 +27,7 @@ class KernelLoader {
   KernelLoader(const KernelLoader&) = delete;
   KernelLoader& operator=(const KernelLoader&) = delete;
 
-  /// Loads what level 3 needs, beside the program and by a thread for each device, until a call
-  /// comes.
+  /// Loads what products need, beside the program and on all devices side by side.
   void begin();
   /// A handle for the stream, made for the device with this index, which is the current one: where
   /// there is one that has loaded kernels, it is taken. Throws Error(no_memory, device_failed).

@@ -35,7 +35,7 @@ Stream& Streams::of(const Queue& queue) {
   // behind a stream of the program that waits for our event (see hold_stream).
   const int ours = least - greatest > 1 ? least - 1 : least;
   // A triangle's diagonal is copied by a kernel, which would wait for a whole product, and later
-  // copies with it.
+  // copies with it. What products of an update need first (kRowsLane) goes before copies too.
   const int early = queue.lane == kRowsLane ? 2 : queue.kind == Queue::Kind::link ? 1 : 0;
   const int priority = queue.is_ahead ? greatest : std::max(greatest, ours - early);
   check(cudaStreamCreateWithPriority(&stream.stream, cudaStreamNonBlocking, priority),
