@@ -59,19 +59,22 @@ TEST(Probe, FindsShippedMachines) {
 }
 
 TEST(Probe, FindsTheLatencyOfCopiesSentInTurn) {
-  Machine real = load_machine("h200x4", FLEETBLAS_SOURCE_DIR "/machines");
-  for (Link& link : real.links)
-    if (!on_host(link.source) && !on_host(link.target)) link.sent_latency_s = link.latency_s / 2;
-  Disguise backend(real, forgotten(real));
+  const Machine four = load_machine("h200x4", FLEETBLAS_SOURCE_DIR "/machines");
+  for (Machine real : {four, sub_machine(four, {0, 1})}) {
+    for (Link& link : real.links)
+      if (!on_host(link.source) && !on_host(link.target)) link.sent_latency_s = link.latency_s / 2;
+    Disguise backend(real, forgotten(real));
 
-  const Machine found = probe(backend, kBudgetS);
+    const Machine found = probe(backend, kBudgetS);
 
-  for (LinkId id = 0; id < std::ssize(real.links); ++id) {
-    const double sent_s = real.links[static_cast<std::size_t>(id)].sent_latency_s;
-    EXPECT_NEAR(found.links[static_cast<std::size_t>(id)].sent_latency_s, sent_s, 0.03 * sent_s)
-        << link_name(real, id);
+    EXPECT_EQ(found.sends_in_turn(), real.sends_in_turn()) << real.device_count();
+    for (LinkId id = 0; id < std::ssize(real.links); ++id) {
+      const double sent_s = real.links[static_cast<std::size_t>(id)].sent_latency_s;
+      EXPECT_NEAR(found.links[static_cast<std::size_t>(id)].sent_latency_s, sent_s, 0.03 * sent_s)
+          << link_name(real, id) << " of " << real.device_count();
+    }
+    EXPECT_EQ(backend.conflict, "");
   }
-  EXPECT_EQ(backend.conflict, "");
 }
 
 TEST(Probe, FindsVirtualDevicesWithTheirThreads) {
