@@ -110,7 +110,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tunin
                          k = std::min(t.tile * times_k, problem_.k);
       if (m <= t.tile && k <= t.tile) continue;
       if (problem_.traits().has_side() && (times_k > 1 || m > limits::kLongestStretched)) continue;
-      if (std::pair edge{m, k}; edges.back() != edge) edges.push_back(edge);
+      if (std::pair edge{m, k}; std::ranges::find(edges, edge) == edges.end())
+        edges.push_back(edge);
     }
   return edges;
 }

@@ -13,6 +13,7 @@
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 #include "support/shipped.hpp"
+#include "tune/candidates.hpp"
 #include "tune/limits.hpp"
 #include "tune/tune.hpp"
 
@@ -141,6 +142,22 @@ TEST(Tune, MakesColumnsLongWhereShortOnesAreSlow) {
   EXPECT_EQ(check(free.plan), "");
   EXPECT_GT(free.plan.program->rows_of({kC, 0, 0}), 2 * free.plan.program->cols_of({kC, 0, 0}));
   EXPECT_LT(free.cost.seconds, 0.95 * squares_s);
+}
+
+TEST(Tune, ListsNoTilingTwice) {
+  const Machine machine = with_slow_columns(node(4));
+  for (const Routine routine : {Routine::gemm, Routine::symm, Routine::trsm}) {
+    const Problem problem = make_problem(
+        {.routine = routine, .m = 8192, .n = 6144, .k = routine == Routine::gemm ? 8192 : 0});
+    const Tuning base = base_tuning(problem, machine, {});
+    const Estimator estimator(problem, machine, base.workers);
+    const std::vector<Considered> list = candidates(problem, machine, {}, base, estimator);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        EXPECT_FALSE(list[i].tuning == list[j].tuning)
+            << to_text(problem) << " tile " << list[i].tuning.tile;
+    EXPECT_GT(list.size(), 20u);
+  }
 }
 
 // A symmetric or triangular A has square tiles; those of B and C may be longer than wide.
