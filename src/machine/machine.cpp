@@ -61,8 +61,8 @@ std::vector<char> Machine::sends_in_turn() const {
   constexpr double kShare = 2.0 / 3;
   constexpr double kLeastOfBytes = 1e6;  ///< lower capacities are of cores and threads, in seconds
   struct Sender {
-    int links = 0;
-    std::vector<PortId> shared;  ///< ports that each of its links takes so much of
+    bool is_known = false;
+    std::vector<PortId> shared;  ///< ports that each of its links so far takes so much of
   };
   // What runs have taught is no news of how devices are linked.
   const auto measured = [](double rate, double before) { return before > 0 ? before : rate; };
@@ -78,7 +78,7 @@ std::vector<char> Machine::sends_in_turn() const {
         taken.push_back(share.port);
     }
     Sender& sender = senders[static_cast<std::size_t>(link.source)];
-    if (sender.links++ == 0)
+    if (!std::exchange(sender.is_known, true))
       sender.shared = std::move(taken);
     else
       std::erase_if(sender.shared,

@@ -269,8 +269,8 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
   return reads_old && !out.add_at_end ? Accumulate::beta : Accumulate::overwrite;
 }
 
-// Copies the caller's tile into a slot. Not paced are calls that read what they write,
-// where other workers wait for the results, and copies that wait for a writeback anyway.
+// Copies the caller's tile into a slot. Not paced are calls that read what they write, where other
+// workers wait for the results, and copies that wait for a writeback anyway.
 double Planner::fetch_output(int worker, const TileId& tile, const Where& to, const Output& out) {
   if (mover_->is_sent_from_home(tile) && out.home_writer == kNoTask &&
       !layout_->call().reads_target)
