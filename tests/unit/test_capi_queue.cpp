@@ -263,10 +263,16 @@ TEST(QueuedCalls, ThatFollowEachOtherAreOnePlan) {
   const Context context(on_devices(4));
   const Square t(context, 96, random), d(context, 96, random), x(context, 96, random),
       c(context, 96, random);
+  // The first waits until the second is queued, however long that takes.
+  fleet_event* event = nullptr;
+  ASSERT_EQ(fleet_event_create(&event), FLEET_OK);
+  const Event both_queued(event);
+  ASSERT_EQ(fleet_matrix_after(t.matrix.get(), event), FLEET_OK);
   ASSERT_EQ(fleet_dtrsm_async(context.handle(), FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS,
                               FLEET_NON_UNIT, 1.0, t.matrix.get(), x.matrix.get(), nullptr),
             FLEET_OK);
   ASSERT_EQ(multiply(context, d, x, 1.0, c), FLEET_OK);
+  ASSERT_EQ(fleet_event_set(event, FLEET_OK), FLEET_OK);
   c.read();
   const auto page = nlohmann::json::parse(context.trace_json())["fleetblas"];
   EXPECT_EQ(page["flops"], 3.0 * 96 * 96 * 96);
