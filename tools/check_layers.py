@@ -50,7 +50,7 @@ LU_ROOMS = {
     "routines": ("comm", "dist", "schedule", "work", "factor", "on_device"),
     "linpack": ("comm", "comm_mpi", "hpl"),
     "mpi_api": ("comm", "comm_mpi", "dist", "schedule", "work", "on_device", "routines"),
-    "scalapack": (),
+    "scalapack": ("comm_mpi",),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload", "pool"), "libblas": ("preload", "libblas")}

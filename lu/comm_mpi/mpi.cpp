@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -16,6 +15,7 @@
 
 #include "comm/backoff.hpp"
 #include "comm/self.hpp"
+#include "comm_mpi/abort.hpp"
 #include "comm_mpi/over.hpp"
 
 namespace fleet::lu {
@@ -376,9 +376,6 @@ std::string Mpi::library() const {
   return text.substr(0, text.find_first_of(",\n"));
 }
 
-void Mpi::abandon(int status) const noexcept {
-  MPI_Abort(MPI_COMM_WORLD, status);
-  std::_Exit(status);
-}
+void Mpi::abandon(int status) const noexcept { end_all_ranks(status); }
 
 }  // namespace fleet::lu

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 
+#include "comm_mpi/abort.hpp"
 #include "scalapack/blacs.hpp"
 
 namespace {
@@ -33,8 +33,7 @@ std::atomic<std::int64_t> calls_done, calls_passed_on;
 /// All ranks: ScaLAPACK knows no way to say that one cannot go on.
 [[noreturn]] void end_all(const char* name, const char* why) noexcept {
   std::fprintf(stderr, "libfleetblas_scalapack: %s: %s\n", name, why);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::_Exit(1);
+  fleet::lu::end_all_ranks(1);
 }
 
 /// Calls the program's own routine with the same arguments.
