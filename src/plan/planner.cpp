@@ -435,11 +435,7 @@ void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
   task.to = out.where;
   task.inputs[0] = original;
   task.op = chain.first;
-  mover_->before_read(original, chain.target);
-  mover_->before_write(task.to, task.tile);
-  const TaskId id = tasks_->add(task, mover_->after());
-  mover_->note_read(original, chain.target, id);
-  mover_->note_write(task.to, task.tile, id);
+  add_compute(task, {chain.target, kNoTile});
   mover_->give_back_output(original);
   out.ready_s = std::max(out.ready_s, arrival_s);
   out.add_at_end = false;
@@ -462,11 +458,7 @@ void Planner::collect(int chain_id) {
     task.to = all.where;
     task.inputs[0] = brought;
     task.op = chain.first + begin_of(part);
-    mover_->before_read(brought, chain.target);
-    mover_->before_write(task.to, task.tile);
-    const TaskId id = tasks_->add(task, mover_->after());
-    mover_->note_read(brought, chain.target, id);
-    mover_->note_write(task.to, task.tile, id);
+    add_compute(task, {chain.target, kNoTile});
     mover_->give_back_output(brought);
     mover_->give_back_output(other.where);
     all.ready_s = std::max(all.ready_s, arrival_s) +

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -17,7 +16,7 @@
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "machine/corrections.hpp"
-#include "probe/host_product.hpp"
+#include "probe/host_kernels.hpp"
 #include "probe/probe.hpp"
 #include "probe/watts.hpp"
 
@@ -214,63 +213,6 @@ bool write_machine(const std::string& folder, const std::string& path, const std
   return done;
 }
 
-/// Times products on all cores, which is how calls that are not offloaded are computed.
-class HostKernels {
- public:
-  HostKernels(CpuBlas& blas, double budget_s) : blas_(blas), deadline_s_(now_s() + budget_s) {}
-
-  void measure(Device& host) {
-    const CpuBlas::Lease all_cores(blas_, core_count());
-    time_s(DataType::f64, 64);  // starts the threads of the library
-    host.launch_s = time_s(DataType::f64, 1);
-    HostStream stream(blas_, core_count());
-    host.memory_bytes_per_s = stream.bytes() / least_s([&] { return stream.run_s(); });
-    std::vector<KernelRate> rates;
-    for (const DataType type : {DataType::f64, DataType::f32, DataType::c64, DataType::c32}) {
-      const double start_s = now_s();
-      const double share_s = (deadline_s_ - start_s) / (is_complex(type.storage) ? 2 : 3);
-      double last_s = 0;
-      for (const std::int64_t edge : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
-        // One run fetches the operands into the caches, three more are timed.
-        if (8 * 4 * last_s > start_s + share_s - now_s()) break;
-        const auto size = static_cast<double>(edge);
-        const double work = (is_complex(type.storage) ? 8 : 2) * size * size * size;
-        const double rate_before = last_s > 0 ? rates.back().flops_per_s : 0;
-        last_s = time_s(type, edge);
-        // Parallel products suffer most from a busy machine, so a slow result is measured again.
-        for (int again = 0; again < 5 && work / last_s < rate_before / 2; ++again)
-          last_s = std::min(last_s, time_s(type, edge));
-        rates.push_back({type, edge, work / std::max(last_s - host.launch_s, last_s / 2)});
-      }
-    }
-    std::ranges::sort(rates, [](const KernelRate& a, const KernelRate& b) {
-      return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
-    });
-    if (!rates.empty()) host.kernels = std::move(rates);
-  }
-
- private:
-  double time_s(DataType type, std::int64_t edge) {
-    HostProduct product(blas_, type, edge);
-    return least_s([&] { return product.run_s(); });
-  }
-
-  /// The least of three runs, or of more while they are short: other load only makes them slower.
-  template <typename Run>
-  static double least_s(Run run) {
-    double least_s = std::numeric_limits<double>::infinity(), all_s = 0;
-    for (int repeat = 0; repeat < 3 || (repeat < 20 && all_s < 1e-3); ++repeat) {
-      const double run_s = run();
-      least_s = std::min(least_s, run_s);
-      all_s += run_s;
-    }
-    return least_s;
-  }
-
-  CpuBlas& blas_;
-  double deadline_s_;
-};
-
 }  // namespace
 
 bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backend,
@@ -286,7 +228,7 @@ Measured measure(CpuBlas& blas, Backend& backend) {
   request.budget_s = kDevicesBudgetS;
   ProbeReport report;
   Measured measured{.machine = probe(backend, nullptr, request, report)};
-  HostKernels(blas, kHostBudgetS).measure(measured.machine.devices[kHost]);
+  const bool host_is_steady = measure_host(blas, kHostBudgetS, measured.machine.devices[kHost]);
   for (const ProbeValue& value : report.values) {
     measured.values.push_back({{"name", value.name},
                                {"unit", value.unit},
@@ -297,26 +239,20 @@ Measured measure(CpuBlas& blas, Backend& backend) {
   }
   // A single value may be disturbed at any time; other load disturbs many.
   const std::ptrdiff_t unsettled = std::ranges::count(report.values, false, &ProbeValue::settled);
-  measured.steady = kFewUnsettled * unsettled <= std::ssize(report.values);
+  measured.steady = host_is_steady && kFewUnsettled * unsettled <= std::ssize(report.values);
   return measured;
-}
-
-/// Gives each kernel of `machine` the higher rate of two measurements.
-void take_faster(Machine& machine, const Machine& other) {
-  for (std::size_t d = 0; d < machine.devices.size(); ++d)
-    for (KernelRate& rate : machine.devices[d].kernels)
-      for (const KernelRate& same : other.devices[d].kernels)
-        if (same.type == rate.type && same.edge == rate.edge)
-          rate.flops_per_s = std::max(rate.flops_per_s, same.flops_per_s);
 }
 
 /// Measures a machine again of which the file is in doubt.
 Measured measure_again(const Measured& kept, Doubt doubt, CpuBlas& blas, Backend& backend) {
   Measured again = measure(blas, backend);
   again.times = kept.times + 1;
-  if (doubt == Doubt::unsteady) take_faster(again.machine, uncorrected(kept.machine));
-  for (std::size_t d = 0; d < kept.machine.devices.size(); ++d)
-    again.machine.devices[d].watts = kept.machine.devices[d].watts;
+  const Machine before = uncorrected(kept.machine);
+  for (std::size_t d = 0; d < before.devices.size(); ++d) {
+    if (doubt == Doubt::unsteady)
+      take_faster(again.machine.devices[d].kernels, before.devices[d].kernels);
+    again.machine.devices[d].watts = before.devices[d].watts;
+  }
   return again;
 }
 
