@@ -87,8 +87,9 @@ FLEET_API const char* fleet_message(void);
  * beside the library, FLEET_UNSUPPORTED; *context is NULL then. (The default context keeps the
  * default of a setting that it cannot use, and says so at FLEETBLAS_LOG_LEVEL=2.) */
 FLEET_API fleet_status fleet_context_create(const char* options, fleet_context** context);
-/* Waits for calls in progress and queued, and for the events that these wait for; then frees all
- * memory that fleet_alloc gave from the context. Does nothing for NULL. */
+/* Waits for calls in progress and queued, for the events that these wait for, and for streams that
+ * fleet_stream_after holds; then frees all memory that fleet_alloc gave from the context, and
+ * unpins what is still registered. Does nothing for NULL. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
 
 /* Allocates memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */

@@ -165,11 +165,12 @@ struct CallQueue::Line {
   }
 
   void add_hold(const Block& block, const std::shared_ptr<const Event>& event) {
+    // Events finish without room for errors.
+    arrived.reserve(arrived.size() + holds.size() + 1);
     const bool is_open = !event->done();
     if (!is_open && event->status() == Status::ok) return note_arrived(block);
     holds.push_back({block, event, is_open});
     has_holds = true;
-    arrived.reserve(arrived.size() + holds.size());  // events finish without room for errors
     if (is_open) under_way.fetch_add(1);
   }
 

@@ -344,6 +344,7 @@ class Context {
   void pin_soon(const Call& call) noexcept;
   std::int64_t bytes_at(const void* data);
   void give_back(const Range& range);
+  void unpin(const Range& range);
 
   void begin_record(CallRecord& record, const Call& call) const noexcept;
   static void begin_record(CallRecord& record, const FactorCall& call) noexcept;

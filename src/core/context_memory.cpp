@@ -97,7 +97,8 @@ void* Context::allocate(int location, std::int64_t bytes) {
 void Context::give_back(const Range& range) {
   if (range.origin == Range::Origin::heap) return std::free(range.data);
   // Memory of the backend is then freed with the process.
-  if (range.origin == Range::Origin::registered || gate::only_cpu_left()) return;
+  if (gate::only_cpu_left()) return;
+  if (range.origin == Range::Origin::registered) return unpin(range);
   DeviceUse turn = take_lock();
   turn.wait_for(range_at(range.data, range.bytes));
   offloader_.engine().backend->release(range.location, range.data);
@@ -205,10 +206,15 @@ void Context::unregister_host(void* data) {
     range = registry_.remove(data, Registry::Kind::registered);
   }
   if (!range) throw Error(Status::bad_argument, "no registered memory begins at this address");
+  unpin(*range);
+}
+
+/// Of what was registered: it is the program's again.
+void Context::unpin(const Range& range) {
   Backend* backend = offloader_.backend_if_started();
-  if (backend == nullptr || range->location != kHost || gate::only_cpu_left()) return;
+  if (backend == nullptr || range.location != kHost || gate::only_cpu_left()) return;
   const auto turn = take_turn();
-  backend->unpin(data);
+  backend->unpin(range.data);
 }
 
 }  // namespace fleet

@@ -320,11 +320,16 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
       if (error.status() != Status::device_failed && error.status() != Status::internal)
         return false;  // there is no plan
       status = error.status();
-      failure = error.what();
-      const auto turn = take_turn();
-      note_lost_devices();
-      return_untracked();
-      read_in_turn(calls);
+      // The calls have failed whatever else does: none of them may be computed a second time.
+      try {
+        failure = error.what();
+        const auto turn = take_turn();
+        note_lost_devices();
+        return_untracked();
+        read_in_turn(calls);
+      } catch (const std::exception&) {
+        // What has not come home is undefined.
+      }
     } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
       return false;
     }
@@ -346,7 +351,11 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
     if (*records[i].reason == '\0') records[i].reason = computes ? "queued" : "nothing to do";
     records[i].predicted_s = part * predicted_s;
     records[i].workers = first.workers;
-    close_record(records[i], part * seconds);
+    try {
+      close_record(records[i], part * seconds);
+    } catch (const std::bad_alloc&) {
+      // The call is over, with or without a line in the books.
+    }
     if (status == Status::ok)
       calls[i].event->finish(Status::ok, {});
     else

@@ -28,7 +28,7 @@ std::string_view Event::why() const {
   return message_.empty() ? std::string_view("a queued call failed") : message_;
 }
 
-bool Event::finish(Status status, const std::string& message) noexcept {
+bool Event::finish(Status status, std::string_view message) noexcept {
   if (finishing_.test_and_set()) return false;
   status_ = status;
   try {

@@ -26,7 +26,7 @@ class Event {
   std::string_view why() const;
 
   /// By whoever does it. False, with nothing changed, if it is done already.
-  bool finish(Status status, const std::string& message) noexcept;
+  bool finish(Status status, std::string_view message) noexcept;
   /// Calls `then` once it is done, in the thread that finishes it, or now; never in a forked child.
   /// `then` must neither throw nor wait for anything.
   void when_done(const std::function<void()>& then);

@@ -59,11 +59,14 @@ struct Panel {
 
   /// Numbers among the notes: LAPACK's info of the panel; the row that each was exchanged with,
   /// counted from 0 at the panel's first row (getrf); and room for what a backend makes of these:
-  /// at most two rows move for each, and have a number for where from and one for where to.
-  static constexpr std::int64_t kInfo = 0, kPivots = 1;
+  /// at most two rows move for each, and have a number for where from and one for where to. So many
+  /// exchanges are one piece of it, with a number of its own.
+  static constexpr std::int64_t kInfo = 0, kPivots = 1, kExchangesOfPiece = 1024;
   std::int64_t moves_begin() const { return kPivots + width; }
   std::int64_t note_count() const {
-    return routine == Factoring::getrf ? moves_begin() + 4 * width + 1 : 1;
+    return routine == Factoring::getrf
+               ? moves_begin() + 4 * width + ceil_div(width, kExchangesOfPiece)
+               : 1;
   }
   std::int64_t note_elements() const { return ceil_div(note_count() * 4, element_bytes); }
   std::int64_t outcome_elements() const {

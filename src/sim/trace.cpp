@@ -73,6 +73,22 @@ void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trac
 
 }  // namespace
 
+void leave_out_dependents(const Plan& plan, std::vector<Span>& spans) {
+  std::vector<char> is_stopped(plan.queues.size(), 0);
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    const auto is_missing = [&](TaskId earlier) {
+      return !spans[static_cast<std::size_t>(earlier)].done();
+    };
+    char& stopped = is_stopped[static_cast<std::size_t>(task.queue)];
+    if (spans[id].done() &&
+        (stopped != 0 || (task.upstream != kNoTask && is_missing(task.upstream)) ||
+         std::ranges::any_of(plan.after(task), is_missing)))
+      spans[id].stop_s = -1;
+    if (!spans[id].done()) stopped = 1;
+  }
+}
+
 const char* to_string(CostSource source) {
   switch (source) {
     case CostSource::predicted:

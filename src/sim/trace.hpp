@@ -52,6 +52,11 @@ struct Trace {
   bool waits_for_issuing() const { return issued_s > 0.8 * seconds; }
 };
 
+/// Of tasks that completed, makes those incomplete that needed one which did not: by after(),
+/// upstream, or a place in the same queue before them. After a failure a device may go on with what
+/// was there before. `spans` has one per task.
+void leave_out_dependents(const Plan& plan, std::vector<Span>& spans);
+
 /// "A(0,1)" for copies, "C(2,3) k=4" for products, "C(2,3) add" for other kernels; "A[3](0,1)" for
 /// item 3 of a batch.
 std::string task_name(const Plan& plan, const Task& task);

@@ -377,6 +377,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  if (event == nullptr) return cudaErrorInvalidResourceHandle;
   return in_stream(stream, [&] { cudaEventSynchronize(event); });
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t /*stream*/, cudaStreamCallback_t /*callback*/,

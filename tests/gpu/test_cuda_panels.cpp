@@ -25,7 +25,8 @@ TYPED_TEST(CudaPanels, FactorAsGetrfDoes) {
   using T = TypeParam;
   const HostContext context("backend=cuda;devices=0,");
   std::mt19937 random(7);
-  for (const auto& [n, width] : {std::pair{1, 1}, {60, 17}, {257, 64}, {700, 160}}) {
+  // More exchanges than one kernel composes, with the last.
+  for (const auto& [n, width] : {std::pair{1, 1}, {60, 17}, {257, 64}, {700, 160}, {1130, 1060}}) {
     const Matrix<T> a(n, n, random);
     Placed<T> placed(context, a, 0);
     std::vector<std::int64_t> pivots;

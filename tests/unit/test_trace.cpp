@@ -55,6 +55,42 @@ TEST(BusyTime, CountsOverlappingSpansOnce) {
   EXPECT_DOUBLE_EQ(busy_s({}), 0);
 }
 
+TEST(AFailedRun, LeavesOutWhatNeededATaskThatDidNotComplete) {
+  const auto left = [](auto break_one) {
+    SmallRun run;
+    std::vector<Span> spans(run.plan.get().tasks.size(), Span{0, 1});
+    break_one(run, spans);
+    leave_out_dependents(run.plan.get(), spans);
+    std::vector<bool> done;
+    for (const TaskId id : {run.fetch, run.hop, run.product, run.far_product, run.home})
+      done.push_back(spans[static_cast<std::size_t>(id)].done());
+    return done;
+  };
+  const auto at = [](std::vector<Span>& spans, TaskId id) -> Span& {
+    return spans[static_cast<std::size_t>(id)];
+  };
+  using Done = std::vector<bool>;
+  EXPECT_EQ(left([](const SmallRun&, const std::vector<Span>&) {}),
+            (Done{true, true, true, true, true}));
+  EXPECT_EQ(left([&](const SmallRun& run, auto& spans) { at(spans, run.fetch).stop_s = -1; }),
+            (Done{false, false, false, false, false}));
+  EXPECT_EQ(left([&](const SmallRun& run, auto& spans) { at(spans, run.hop) = {}; }),
+            (Done{true, false, true, false, true}));
+  EXPECT_EQ(left([&](const SmallRun& run, auto& spans) { at(spans, run.product).stop_s = -1; }),
+            (Done{true, true, false, true, false}));
+}
+
+TEST(AFailedRun, LeavesOutWhatCameLaterInTheQueueOfSuchATask) {
+  HandMachine machine{2};
+  const LinkId in = machine.link(kHost, kOne, 2);
+  HandPlan plan(machine.get(), {8, 4});
+  const TaskId first = plan.copy({.link = in}), second = plan.copy({.link = in, .tile = 1});
+  std::vector<Span> spans{{0, -1}, {0, 1}};
+  leave_out_dependents(plan.get(), spans);
+  EXPECT_FALSE(spans[static_cast<std::size_t>(first)].done());
+  EXPECT_FALSE(spans[static_cast<std::size_t>(second)].done());
+}
+
 constexpr Watts kWatts{
     .idle = 1, .wait = 10, .copy = 20, .exchange = 30, .stream = 50, .multiply = 100};
 

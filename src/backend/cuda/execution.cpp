@@ -91,7 +91,13 @@ class CudaExecution final : public Execution {
   Trace finish() override {
     if (!is_open_) return {};
     is_open_ = false;
-    Trace trace = close();
+    Trace trace;
+    try {
+      trace = close();
+    } catch (...) {  // no memory for the trace: the devices are free all the same
+      leave();
+      throw;
+    }
     leave();
     guard_.reset();
     if (trace.status == Status::ok) outlast_handlers_of(*plan_.program);
@@ -161,14 +167,25 @@ class CudaExecution final : public Execution {
   void open() {
     try {
       devices_.phases.time("handles", [this] { make_handles(); });
-      if (way_ == Graphs::Way::capture)
-        run_.open_capture(plan_);
-      else
-        run_.open(plan_, is_timed_, stager());
+      if (way_ == Graphs::Way::capture) open_capture();
+      if (way_ != Graphs::Way::capture) run_.open(plan_, is_timed_, stager());
       if (is_worth_sharing()) run_.share(devices_.issuers);
     } catch (...) {
       run_.abandon();
       throw;
+    }
+  }
+
+  /// Where none can be opened there are no graphs: the tasks go into streams, now and later.
+  void open_capture() {
+    try {
+      run_.open_capture(plan_);
+    } catch (const Error&) {
+      run_.abandon();
+      devices_.graphs_wanted = false;
+      devices_.graphs.clear();
+      key_.reset();
+      way_ = Graphs::Way::streams;
     }
   }
 

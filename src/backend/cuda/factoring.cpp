@@ -109,6 +109,19 @@ class PanelKernel {
     return reinterpret_cast<std::int32_t*>(static_cast<char*>(tile.data) + at * bytes_of(storage_));
   }
 
+  /// Calls run(first, count, moves) for the exchanges of a panel, as many at a time as one kernel
+  /// composes.
+  template <typename Notes, typename Run>
+  void in_pieces(Notes* notes, Run run) const {
+    static_assert(Panel::kExchangesOfPiece == kMostExchanges);
+    Notes* moves = notes + panel_.moves_begin();
+    for (std::int64_t first = 0; first < panel_.width; first += kMostExchanges) {
+      const std::int64_t count = std::min(kMostExchanges, panel_.width - first);
+      run(first, count, moves);
+      moves += 4 * count + 1;
+    }
+  }
+
   void factor() {
     const View& p = launch_.c;
     copy_filled(storage_, strip(launch_.a, 0, panel_.length, triangle()),
@@ -119,8 +132,10 @@ class PanelKernel {
       case Factoring::getrf:
         panels_.getrf(storage_, piece(p, 0, panel_.length), notes(p) + Panel::kPivots,
                       notes(p) + Panel::kInfo, workspace_);
-        compose_exchanges(notes(p) + Panel::kPivots, 0, panel_.width, false,
-                          notes(p) + panel_.moves_begin(), stream_);
+        in_pieces(notes(p), [&](std::int64_t first, std::int64_t count, std::int32_t* moves) {
+          compose_exchanges(notes(p) + Panel::kPivots + first, static_cast<std::int32_t>(first),
+                            count, false, moves, stream_);
+        });
         if (panel_.in_halves) split_panel(p);
         return invert_lower();
       case Factoring::geqrf: {
@@ -192,7 +207,10 @@ class PanelKernel {
   }
 
   void exchange(const View& rows, const std::int32_t* noted) {
-    exchange_composed(storage_, rows, noted + panel_.moves_begin(), panel_.width, stream_);
+    in_pieces(noted, [&](std::int64_t first, std::int64_t count, const std::int32_t* moves) {
+      exchange_composed(storage_, part(rows, storage_, first, 0, rows.rows - first, rows.cols),
+                        moves, count, stream_);
+    });
   }
 
   void reload() {

@@ -219,7 +219,18 @@ void Run::await(const Stream& stream, cudaEvent_t event) {
   check(cudaStreamWaitEvent(stream.stream, event, 0), "cudaStreamWaitEvent");
 }
 
+/// This thread waits. What has been put before can end without it.
+void Run::await_here(TaskId earlier) {
+  constexpr int kNoThread = -1;
+  if (!is_put_from(earlier, kNoThread) ||
+      (staged(earlier) && !stager_->await(staged_[static_cast<std::size_t>(earlier)])))
+    throw Error(Status::device_failed, "what the host is to scale was not written");
+  if (!staged(earlier) && !is_cpus(task(earlier)))
+    check(cudaEventSynchronize(ends(earlier).stop), "cudaEventSynchronize");
+}
+
 void Run::await_task(TaskId earlier, Stream& stream) {
+  if (is_cpus(task(earlier)) && !staged(earlier)) return;  // done when it was put
   if (staged(earlier))
     stager_->hold(stream.stream, staged_[static_cast<std::size_t>(earlier)]);
   else
@@ -288,6 +299,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   const Task& now = task(id);
   std::vector<Awaited> awaited;
   const auto add = [&](TaskId earlier) {
+    if (is_cpus(task(earlier)) && !staged(earlier)) return;
     if (staged(earlier))
       awaited.push_back({.copy = staged_[static_cast<std::size_t>(earlier)]});
     else
@@ -307,10 +319,14 @@ void Run::stage(TaskId id, const View& from, const View& to) {
 
 void Run::launch(TaskId id, const Launch& launch) {
   if (is_cpus(task(id))) {
-    // Such tasks wait for nothing, and nothing waits for them.
-    if (launch.kernel != Kernel::scale || task(id).after_count > 0)
+    if (launch.kernel != Kernel::scale)
       throw Error(Status::unsupported, "the host is no worker of this backend");
+    // Of several calls, some may write what another only scales at home.
+    for (const TaskId earlier : plan_->after(task(id))) await_here(earlier);
+    Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
+    if (lane.mixed && lane.last != kNoTask) await_here(lane.last);
     scale(launch);
+    lane.last = id;
     put_[static_cast<std::size_t>(id)] = 1;
     return;
   }
@@ -400,6 +416,7 @@ void Run::find_done(std::vector<Span>& spans) {
       later = works(cudaEventQuery(ends(id).stop));
     spans[static_cast<std::size_t>(id)] = later ? Span{0, 0} : Span{0, -1};
   }
+  leave_out_dependents(*plan_, spans);
 }
 
 void Run::measure(std::vector<Span>& spans) {

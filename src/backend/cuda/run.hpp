@@ -97,6 +97,7 @@ class Run {
   void note_start(TaskId id, Stream& stream);
   Stream& stream_of(TaskId id);
   void await(const Stream& stream, cudaEvent_t event);
+  void await_here(TaskId earlier);
   void await_task(TaskId earlier, Stream& stream);
   cudaEvent_t mark(Stream& stream);
   void end(TaskId id, Stream& stream);

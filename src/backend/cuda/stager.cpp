@@ -106,15 +106,20 @@ void Stager::do_copy(int line, const Copy& copy) {
   for (const Awaited& awaited : copy.awaited) {
     if (awaited.event != nullptr && !works(cudaEventSynchronize(awaited.event)))
       return fail("a device failed under a copy of pageable memory");
-    while (awaited.copy >= 0 && !done(awaited.copy)) {
-      if (failed_) return;
-      std::this_thread::yield();
-    }
+    if (awaited.copy >= 0 && !await(awaited.copy)) return;
   }
   auto& span = spans_[static_cast<std::size_t>(copy.number)];
   span.first = now_s();
   crew_.copy(line, copy.columns);
   span.second = now_s();
+}
+
+bool Stager::await(std::int32_t number) const {
+  while (!done(number)) {
+    if (failed_) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 bool Stager::done(std::int32_t number) const {

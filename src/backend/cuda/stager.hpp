@@ -47,6 +47,8 @@ class Stager {
                std::int64_t element_bytes, std::vector<Awaited> awaited);
   /// Lets `stream` of the current device wait for a copy.
   void hold(cudaStream_t stream, std::int32_t number);
+  /// Waits for a copy; false if one has failed.
+  bool await(std::int32_t number) const;
   /// Waits for all that was enqueued. The first thing that went wrong, or nullptr.
   const char* finish();
   /// Seconds on the steady clock at which a copy began and ended.

@@ -152,7 +152,12 @@ void multiply_vectors(const VectorFunctions& functions, cublasHandle_t handle, c
   if (launch.kernel == Kernel::gemv) return gemv(functions, handle, launch);
   if (launch.kernel == Kernel::axpy) return axpy(functions, handle, launch);
   require(functions.set_pointer_mode(handle, CUBLAS_POINTER_MODE_DEVICE), "cublasSetPointerMode");
-  dot(functions, handle, launch, scratch);
+  try {
+    dot(functions, handle, launch, scratch);
+  } catch (const Error&) {
+    functions.set_pointer_mode(handle, CUBLAS_POINTER_MODE_HOST);  // others use the handle
+    throw;
+  }
   require(functions.set_pointer_mode(handle, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode");
   merge(launch, {.data = scratch, .rows = 1, .cols = 1, .ld = 1}, stream);
 }
