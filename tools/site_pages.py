@@ -35,6 +35,13 @@ COPIES = {  # page of the site -> document at the root
     "explanation/contributing.md": "CONTRIBUTING.md",
     "explanation/changelog.md": "CHANGELOG.md",
 }
+# Files that documents link to, for readers of the source tree -> the page in their place.
+PAGES = {
+    **{document: page for page, document in COPIES.items()},
+    **{f"include/fleetblas/{header}": f"reference/{HEADERS[header][0]}" for header in HEADERS},
+    "python/fleetblas/_context.py": "reference/python.md",
+    "python/fleetblas/cli.py": "reference/command-line.md",
+}
 USAGE_COLUMNS = "90"
 SUMMARY_LENGTH = 90
 # Lines that a C compiler needs and a reader does not.
@@ -64,6 +71,19 @@ def on_files(files, config):
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Links to files of the source tree lead to their pages; MkDocs calls this function."""
+    folder = os.path.dirname(page.file.src_uri)
+
+    def link(match: re.Match) -> str:
+        target = PAGES.get(os.path.normpath(os.path.join("docs", folder, match[1])))
+        if target is None:
+            return match[0]
+        return f"]({os.path.relpath(target, folder or '.')}{match[2] or ''})"
+
+    return re.sub(r"\]\(([^)#:]+)(#[^)]*)?\)", link, markdown)
 
 
 # ---- texts --------------------------------------------------------------------------------------

@@ -60,14 +60,22 @@ def empty(context, shape, dtype, location, order) -> np.ndarray:
     return np.ndarray(shape, dtype, buffer=memory, order=order)
 
 
+def require_array(value, name: str) -> None:
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a NumPy array")
+
+
 def extent(array: np.ndarray) -> tuple[int, int]:
     """Address and bytes of a contiguous array."""
+    require_array(array, "array")
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise ValueError("the array is not contiguous")
     return array.ctypes.data, array.nbytes
 
 
 def copy(context, to: np.ndarray, source: np.ndarray) -> np.ndarray:
+    require_array(to, "to")
+    require_array(source, "source")
     if to.nbytes != source.nbytes or to.dtype != source.dtype:
         raise ValueError(f"cannot copy {source.nbytes} bytes into {to.nbytes}, or other types")
     if not to.flags.writeable:

@@ -62,7 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         module = _module_of(name)
-        summary = module.__doc__.strip().splitlines()[0]
+        summary = " ".join(module.__doc__.strip().partition("\n\n")[0].split())
         command = commands.add_parser(
             name,
             help=summary,
@@ -86,9 +86,10 @@ def split_command(words: list[str]) -> tuple[list[str], list[str] | None]:
 
 def main(words: list[str] | None = None) -> int:
     ours, program = split_command(sys.argv[1:] if words is None else list(words))
-    arguments = make_parser().parse_args(ours)
+    arguments, unknown = make_parser().parse_known_args(ours)
     arguments.program = program
     try:
+        _refuse(unknown, arguments)
         if program is not None and not getattr(arguments.module, "TAKES_PROGRAM", False):
             raise common.UsageError(f"{arguments.command} takes no command after --")
         return arguments.module.execute(arguments)
@@ -106,6 +107,16 @@ def main(words: list[str] | None = None) -> int:
         return _failed(arguments, error)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _refuse(unknown: list[str], arguments) -> None:
+    """Words that no argument takes are a mistake, perhaps a program without its `--`."""
+    if not unknown or isinstance(arguments.module, _Unusable):
+        return
+    hint = getattr(arguments.module, "PROGRAM_HINT", None)
+    is_program = hint and arguments.program is None and not unknown[0].startswith("-")
+    reason = f"unrecognized arguments: {' '.join(unknown)}"
+    raise common.UsageError(f"{reason}: {hint}" if is_program else reason)
 
 
 def _failed(arguments, error: BaseException) -> int:

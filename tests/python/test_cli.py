@@ -6,6 +6,7 @@ import re
 import signal
 
 import pytest
+from fleetblas import cli as cli_module
 
 PRODUCT = "import numpy as np; a = np.ones((300, 300)); print(int((a @ a).sum()))"
 BENCH_KEYS = (
@@ -23,12 +24,12 @@ def only_json(done):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    "command", ["run", "bench", "plan", "trace", "report", "probe", "doctor", "paths"]
-)
-def test_every_command_has_help_with_an_example(main, command):
+@pytest.mark.parametrize("command", cli_module.COMMANDS)
+def test_every_command_has_help_with_a_whole_sentence_and_an_example(main, command):
     done = main(f"{command} --help")
     assert done.returncode == 0
+    _, description, _ = done.stdout.split("\n\n", 2)
+    assert re.fullmatch(r"[A-Z].*[.]", description, re.S)
     assert re.search(rf"examples?: .*fleetblas {command}", done.stdout)
 
 
@@ -96,6 +97,11 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "run --",
         "run python x.py",
         "run --backend sim -- true",
+        "run --objective foo -- true",
+        "run --devices 0 -- true",
+        "trace -o x.html --backend sim -- true",
+        "trace -o x.html --grid 2 -- true",
+        "trace -o x.html python x.py",
         "trace -o x.html",
         "trace gemm --size 4",
         "trace gemm --size 4 -o x.html -- true",
@@ -307,16 +313,53 @@ def test_run_takes_the_products_of_an_unmodified_script(cli):
     assert re.search(r"host->device \d", done.stderr)
 
 
-def test_run_adds_up_the_processes_of_a_program(cli):
-    done = cli("run", "--", "sh", "-c", 'python -c "$0"; python -c "$0"', PRODUCT)
+def test_run_adds_up_the_processes_of_a_program(cli, tmp_path):
+    words = ("run", "--", "sh", "-c", 'python -c "$0"; python -c "$0"', PRODUCT)
+    done = cli(*words, FLEETBLAS_SUMMARY="both.json")
     assert done.returncode == 0
     assert "2 matrix products," in done.stderr
+    summary = json.loads((tmp_path / "both.json").read_text())
+    (ran,) = summary["ran"]
+    assert (summary["calls"], ran["calls"], ran["where"]) == (2, 2, "devices")
+    assert summary["flops"] == ran["flops"] == 2 * 2 * 300**3
+    into = sum(n for link, n in summary["bytes_by_link"].items() if link.startswith("host->"))
+    assert into >= summary["bytes_by_kind"]["h2d"] > 0
 
 
-def test_run_says_when_nothing_was_multiplied(cli):
-    done = cli("run", "--", "python", "-c", "print(1)")
+def test_run_says_when_nothing_was_multiplied(cli, tmp_path):
+    done = cli("run", "--", "python", "-c", "print(1)", FLEETBLAS_SUMMARY="%p.txt")
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert "called no routine of level 3" in done.stderr
+    (file,) = tmp_path.glob("[0-9]*.txt")
+    assert file.read_text() == done.stderr
+
+
+def test_a_summary_that_cannot_be_written_is_one_line_and_not_the_status(main, monkeypatch):
+    monkeypatch.setenv("FLEETBLAS_SUMMARY", "nowhere/x.json")
+    done = main("run -- true")
+    assert done.returncode == 0
+    assert done.stderr.endswith("\nfleetblas run: cannot write nowhere/x.json: No such file or "
+                                "directory\n")  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["run", "trace -o x.html"])
+def test_a_program_does_not_start_with_a_bad_setting(main, tmp_path, monkeypatch, command):
+    done = main(f"{command} --objective foo -- touch started")
+    assert done.returncode == 2
+    assert "objective=foo: expected time, edp, energy, or energy@X" in done.stderr
+    monkeypatch.setenv("FLEETBLAS_TILE", "soft")
+    done = main(f"{command} -- touch started")
+    assert done.returncode == 2
+    assert "FLEETBLAS_TILE: tile=soft: expected a size" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "trace -o page.html"])
+def test_a_program_without_its_dashes_is_told_of_them(main, command):
+    done = main(f"{command} python x.py")
+    assert done.returncode == 2
+    assert f"give the program after --, as in: fleetblas {command} -- python x.py" in done.stderr
+    assert "after --" not in main(f"{command} --swiftly").stderr
 
 
 @pytest.mark.parametrize(
@@ -394,6 +437,14 @@ def test_trace_of_a_program_puts_its_calls_on_one_clock(cli, tmp_path):
         for queue in call["queues"]:
             assert names.setdefault(queue["tid"], queue["name"]) == queue["name"]
     assert len(set(names.values())) == len(names)
+
+
+def test_trace_advises_offload_only_for_programs_that_ended_well(main):
+    assert main("trace -o page.html -- true").stderr.endswith("(try FLEETBLAS_OFFLOAD=always)\n")
+    for program, status in (("false", 1), ("no-such-program", 127)):
+        done = main(f"trace -o page.html -- {program}")
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"the program ended with {status}: there is no timeline\n")
 
 
 def test_a_page_survives_markup_in_its_trace():

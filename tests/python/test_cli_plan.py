@@ -10,6 +10,8 @@ from fleetblas._routines import ROUTINES
 from fleetblas.commands import common
 from test_cli import PLAN_KEYS, only_json
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 @pytest.mark.parametrize("word", ["h", "bf16", "tf32"])
 def test_plan_knows_the_rates_of_coarse_types(cli, word):
@@ -137,3 +139,31 @@ def test_plan_without_any_device_says_that_the_cpu_does_it(cli):
     assert done.returncode == 0, done.stderr
     assert re.search(r"where +cpu", done.stdout)
     assert "nothing to choose from" in done.stdout
+    assert "no device: try --machine" in done.stdout
+
+
+def test_plan_of_nothing_does_not_miss_the_devices_that_are_there(main):
+    done = main("plan gemm --size 0 --machine h200x4")
+    assert done.returncode == 0, done.stderr
+    assert "no device" not in done.stdout
+
+
+# Of a plan in words; of some only the beginning.
+LINES = (r"workers .*", r"left out .*?:", r"(?:grid|tile|strips) {2,}.*", r"tasks .*?:")
+
+
+def test_the_pages_show_the_plans_that_their_commands_print(main, tmp_path, monkeypatch):
+    """Times depend on what the planner has learned since; devices and tasks are to be right."""
+    for name in ("BACKEND", "DEVICES", "OFFLOAD"):
+        monkeypatch.delenv(f"FLEETBLAS_{name}")
+    page = (ROOT / "docs/how-to/plan.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^\$ cat solve.txt\n(.*?)^\$", page, re.M | re.S)
+    (tmp_path / "solve.txt").write_text(program)
+    blocks = re.findall(r"^\$ fleetblas (plan .*?)\n(.*?)^```$", page, re.M | re.S)
+    assert len(blocks) >= 5
+    for command, shown in blocks:
+        done = main(command)
+        assert done.returncode == 0, done.stderr
+        for line in LINES:
+            lines = re.findall(rf"^  {line}", shown, re.M)
+            assert lines in ([], re.findall(rf"^  {line}", done.stdout, re.M)), command

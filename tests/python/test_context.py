@@ -82,6 +82,17 @@ def test_registered_memory_counts_as_pinned(context):
         context.unregister(a)
 
 
+def test_what_is_no_array_is_named(context):
+    a = np.ones(2)
+    for call in (context.register, context.unregister):
+        with pytest.raises(TypeError, match="array is a list, not a NumPy array"):
+            call([1.0, 2.0])
+    with pytest.raises(TypeError, match="to is a list"):
+        context.copy([1.0, 2.0], a)
+    with pytest.raises(TypeError, match="source is a list"):
+        context.copy(a, [1.0, 2.0])
+
+
 def test_options_are_given_as_python_values():
     with fleetblas.Context(backend="host", devices=[1], deterministic=True, tile=None) as context:
         config = context.config()

@@ -3,7 +3,8 @@
 
 import json
 
-from fleetblas.commands import doctor
+import pytest
+from fleetblas.commands import doctor, startup
 
 HOST = "doctor --backend host --devices 3"
 
@@ -78,11 +79,20 @@ def test_what_is_of_a_start_needs_one(cli):
     assert cli(f"{HOST} --place p").returncode == 2
 
 
+@pytest.mark.parametrize("place", ["q", "h,h,h", "9"])
+def test_a_place_that_is_none_is_wrong_usage(cli, place):
+    done = cli(f"{HOST} --startup --size 64 --place {place}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "9 (this context has 3)" in done.stderr or f"{place!r} is none of h " in done.stderr
+
+
 def test_a_start_that_cannot_be_measured_leaves_the_findings(cli):
     done = cli("doctor --backend sim --startup --json -")
     found = json.loads(done.stdout)
     assert "machine" in found["startup"]["error"]
     assert found["findings"]
+    none = startup.found({"backend": "auto"}, 64, "0")
+    assert "no device 0" in none["error"]
 
 
 def test_a_lost_device_is_unhealthy(cli):

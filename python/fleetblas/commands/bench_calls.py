@@ -134,7 +134,7 @@ def measured_row(spec: dict, processes: int, way: str, arguments) -> dict:
     with tempfile.TemporaryDirectory(prefix="fleetblas-") as folder:
         environment = dict(os.environ)
         if way == "fleetblas":
-            environment = common.program_environment(arguments, os.environ)
+            environment = run.program_environment(arguments)
             environment["FLEETBLAS_SUMMARY"] = str(pathlib.Path(folder, "%p.json"))
         try:
             found = run_processes(spec, processes, environment)

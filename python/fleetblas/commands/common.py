@@ -10,7 +10,6 @@ import argparse
 import functools
 import json
 import math
-import os
 import pathlib
 import re
 import subprocess
@@ -139,12 +138,21 @@ def places(word: str) -> list[str]:
     return [planned_place(part) for part in word.split(";")]
 
 
-def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
-    """A problem of one size at one place; add_problem_lists takes several of both."""
+def add_problem_arguments(parser, routine_nargs: str | None = None, advice: str = "") -> None:
+    """A problem of one size at one place; add_problem_lists takes several of both.
+
+    `advice` is added for words that are no routine.
+    """
     planned = [word for word, routine in KNOWN.items() if word in EVERY or routine.planned]
-    parser.add_argument(
-        "routine", choices=planned, nargs=routine_nargs, help="BLAS routine, or factorization"
-    )
+
+    def routine(word: str) -> str:
+        if word not in planned:
+            text = f"invalid choice: {word!r} (choose from {', '.join(planned)})"
+            raise argparse.ArgumentTypeError(text + advice)
+        return word
+
+    meaning = "BLAS routine, or factorization"
+    parser.add_argument("routine", type=routine, choices=planned, nargs=routine_nargs, help=meaning)
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
         "--place",
@@ -352,21 +360,6 @@ def context_options(arguments) -> dict:
     )
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}
-
-
-def program_environment(arguments, environment) -> dict[str, str]:
-    """The environment in which a program runs under the drop-in."""
-    preload = str(_native.find_library("libfleetblas_preload.so"))
-    if " " in preload or ":" in preload:
-        raise Failure(f"{preload}: LD_PRELOAD takes no blanks and no ':' in a path")
-    before = environment.get("LD_PRELOAD")
-    extra = {"LD_PRELOAD": f"{preload}:{before}" if before else preload}
-    hooks, path = str(_native.PACKAGE / "hooks"), environment.get("PYTHONPATH")
-    if os.pathsep not in hooks:
-        extra["PYTHONPATH"] = f"{hooks}{os.pathsep}{path}" if path else hooks
-    for name, value in context_options(arguments).items():
-        extra["FLEETBLAS_" + name.upper()] = str(value)
-    return {**environment, **extra}
 
 
 # ---- readable texts -----------------------------------------------------------------------------

@@ -7,11 +7,13 @@ the devices.
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import importlib.util
 import json
 import os
 import pathlib
+import re
 
 from .. import __version__, _native
 from .._context import option_text
@@ -33,6 +35,14 @@ WHEELS = (
 )
 
 
+def one_place(word: str) -> str:
+    if not re.fullmatch(r"h|p|\d+", word):
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is none of h (pinned host), p (pageable host), 0, 1, ..."
+        )
+    return word
+
+
 def add_arguments(parser) -> None:
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
@@ -45,9 +55,9 @@ def add_arguments(parser) -> None:
         help="with --startup: m, n and k of its dgemm (default 4096)",
     )  # fmt: skip
     parser.add_argument(
-        "--place",
+        "--place", type=one_place,
         help="with --startup: where operands are: h, p or a device (default h)",
-    )
+    )  # fmt: skip
 
 
 def finding(subject: str, verdict: str, text: str, advice: str = "") -> dict:

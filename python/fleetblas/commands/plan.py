@@ -107,6 +107,11 @@ def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
     ]
 
 
+def _has_devices(plan: dict) -> bool:
+    """Whether there is any device; one that is there computes nothing of an empty product."""
+    return bool(plan.get("memory"))
+
+
 def text_of(plan: dict, words: dict) -> str:
     predicted = plan["predicted_s"]
     edges = (words[name] for name in "mnk")
@@ -125,7 +130,7 @@ def text_of(plan: dict, words: dict) -> str:
     lines.append(("rules", str(plan["rules"])))
     if plan["preset"]:
         lines.append(("preset", str(plan["preset"])))
-    hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"
+    hint = "" if _has_devices(plan) else "\n  (no device: try --machine h200x8, or --backend host)"
     return plan_lines.laid_out(plan_lines.head_of(plan), lines) + hint
 
 

@@ -15,13 +15,16 @@ import sys
 import tempfile
 import time
 
+from .. import Context, _native
 from . import common
 
 EXAMPLE = """example: fleetblas run --backend host --devices 4 -- python script.py
 
 The exit status is that of the program (128 + n if signal n ended it). A summary goes to stderr:
-calls, the devices that ran them and why, bytes moved per kind of link, time."""
+calls, the devices that ran them and why, bytes moved per kind of link, time. With
+FLEETBLAS_SUMMARY=FILE it goes to that file too."""
 TAKES_PROGRAM = True
+PROGRAM_HINT = "give the program after --, as in: fleetblas run -- python x.py"
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
 LINK_KINDS = {
@@ -33,8 +36,37 @@ LINK_KINDS = {
 
 
 def add_arguments(parser) -> None:
-    parser.usage = "fleetblas run [--devices N|LIST] [--backend auto|cuda|host] -- COMMAND..."
+    parser.usage = (
+        "fleetblas run [--devices N|LIST] [--objective WORD] [--backend auto|cuda|host] "
+        "-- COMMAND..."
+    )
     common.add_backend_arguments(parser, ("auto", "cuda", "host"))
+
+
+def _refuse_bad_settings(options: dict) -> None:
+    """Raises what a context says of a bad value, which the drop-in would leave out in silence.
+
+    No device is started for this: virtual ones begin with their first call.
+    """
+    with Context(**{**options, "backend": "host", "summary": "", "trace": "", "log_level": 0}):
+        pass
+
+
+def program_environment(arguments) -> dict[str, str]:
+    """The environment in which a program runs under the drop-in."""
+    preload = str(_native.find_library("libfleetblas_preload.so"))
+    if " " in preload or ":" in preload:
+        raise common.Failure(f"{preload}: LD_PRELOAD takes no blanks and no ':' in a path")
+    options = common.context_options(arguments)
+    _refuse_bad_settings(options)
+    before = os.environ.get("LD_PRELOAD")
+    extra = {"LD_PRELOAD": f"{preload}:{before}" if before else preload}
+    hooks, path = str(_native.PACKAGE / "hooks"), os.environ.get("PYTHONPATH")
+    if os.pathsep not in hooks:
+        extra["PYTHONPATH"] = f"{hooks}{os.pathsep}{path}" if path else hooks
+    for name, value in options.items():
+        extra["FLEETBLAS_" + name.upper()] = str(value)
+    return {**os.environ, **extra}
 
 
 def run_program(words: list[str], environment: dict[str, str]) -> int:
@@ -72,30 +104,34 @@ def read_summaries(folder: pathlib.Path) -> list[dict]:
     return found
 
 
+# Rows of a summary, with what makes two of them the same row; their other values are added up.
+ROWS = {"ran": ("where", "reason"), "left_out": ("device", "why"), "lapack": ("symbol",)}
+
+
+def _add(total: dict, more: dict, kept: tuple[str, ...] = ()) -> None:
+    for key, number in more.items():
+        total[key] = number if key in kept else total.get(key, 0) + number
+
+
 def merged(summaries: list[dict]) -> dict:
-    """The sums over the processes."""
-    total: dict = {"calls": 0, "failed": 0, "seconds": 0.0, "flops": 0.0}
-    ran: dict = {}
-    lapack: dict = {}
-    kinds = dict.fromkeys(LINK_KINDS, 0)
-    pool: dict = {}
+    """The sums over the processes, as fleet_stats_json has them of one.
+
+    What has no sum is left out: the last call, the corrections of a model, the share of the CPU.
+    """
+    total: dict = dict.fromkeys(("calls", "failed", "planned_ahead", "at_once"), 0)
+    total.update(seconds=0.0, flops=0.0)
+    rows: dict[str, dict] = {name: {} for name in ROWS}
+    sums: dict[str, dict] = {"pool": {}, "bytes_by_kind": dict.fromkeys(LINK_KINDS, 0)}
+    sums["bytes_by_link"] = {}
     for summary in summaries:
-        for key in total:
-            total[key] += summary.get(key, 0)
-        for row in summary.get("ran", []):
-            entry = ran.setdefault((row["where"], row["reason"]), dict(row, calls=0, seconds=0.0))
-            entry["calls"] += row["calls"]
-            entry["seconds"] += row["seconds"]
-        for row in summary.get("lapack", []):
-            entry = lapack.setdefault(row["symbol"], dict(row, calls=0, behind=0, seconds=0.0))
-            for key in ("calls", "behind", "seconds"):
-                entry[key] += row[key]
-        for kind, moved in summary.get("bytes_by_kind", {}).items():
-            kinds[kind] = kinds.get(kind, 0) + moved
-        for key, number in summary.get("pool", {}).items():
-            pool[key] = pool.get(key, 0) + number
-    rows = {"ran": list(ran.values()), "lapack": list(lapack.values())}
-    return {**total, **rows, "bytes_by_kind": kinds, "pool": pool}
+        _add(total, {key: summary.get(key, 0) for key in total})
+        for name, kept in ROWS.items():
+            for row in summary.get(name, []):
+                entry = rows[name].setdefault(tuple(row[key] for key in kept), {})
+                _add(entry, row, kept)
+        for name, sum_of in sums.items():
+            _add(sum_of, summary.get(name, {}))
+    return {**total, **{name: list(found.values()) for name, found in rows.items()}, **sums}
 
 
 def pool_text(pool: dict) -> str:
@@ -140,10 +176,21 @@ def summary_text(summary: dict, wall_s: float) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_summary(place: str, summary: dict, wall_s: float) -> None:
+    """Writes the file that FLEETBLAS_SUMMARY names, as the library does for one process."""
+    file = place.replace("%p", str(os.getpid()))
+    is_json = file.endswith(".json")
+    text = json.dumps(summary) + "\n" if is_json else summary_text(summary, wall_s)
+    try:
+        pathlib.Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"fleetblas run: cannot write {file}: {error.strerror}\n")
+
+
 def execute(arguments) -> int:
     if not arguments.program:
-        raise common.UsageError("give the program after --, as in: fleetblas run -- python x.py")
-    environment = common.program_environment(arguments, os.environ)
+        raise common.UsageError(PROGRAM_HINT)
+    environment = program_environment(arguments)
     with tempfile.TemporaryDirectory(prefix="fleetblas-") as folder:
         environment["FLEETBLAS_SUMMARY"] = str(pathlib.Path(folder, "%p.json"))
         start = time.perf_counter()
@@ -153,4 +200,7 @@ def execute(arguments) -> int:
     if status not in (NOT_FOUND, NOT_EXECUTABLE) or summary["calls"]:
         sys.stdout.flush()
         sys.stderr.write(summary_text(summary, wall_s))
+        place = os.environ.get("FLEETBLAS_SUMMARY", "").strip()
+        if place not in ("", "0", "1"):
+            write_summary(place, summary, wall_s)
     return status

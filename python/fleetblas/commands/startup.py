@@ -57,10 +57,15 @@ def measure(options: dict, size: int, place: str) -> dict:
 
 
 def found(options: dict, size: int, place: str) -> dict:
-    """The same, or why there is nothing to measure: a doctor goes on then."""
+    """The same, or why there is nothing to measure: a doctor goes on then.
+
+    Raises BadArgument for a device that is none of those that there are.
+    """
     try:
         return measure(options, size, place)
     except (ImportError, _native.Error) as error:
+        if isinstance(error, _native.BadArgument) and Context(**options).config()["devices"]:
+            raise
         return {"size": size, "place": place, "error": str(error)}
 
 

@@ -27,13 +27,14 @@ EXAMPLE = """examples: fleetblas trace gemm --size 4K --backend host -o page.htm
 
 The page needs no network; --json writes the same timeline for chrome://tracing or Perfetto."""
 TAKES_PROGRAM = True
+PROGRAM_HINT = "give the program after --, as in: fleetblas trace -o page.html -- python x.py"
 
 PAGE = _native.PACKAGE / "page.html"
 PLACE_OF_TRACE = "/*TRACE*/"
 
 
 def add_arguments(parser) -> None:
-    common.add_problem_arguments(parser, routine_nargs="?")
+    common.add_problem_arguments(parser, routine_nargs="?", advice=f"; {PROGRAM_HINT}")
     common.add_calls_argument(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="the page to write")
@@ -92,15 +93,19 @@ def trace_of_product(arguments) -> dict:
 
 
 def trace_of_program(arguments) -> tuple[dict, int]:
-    environment = common.program_environment(arguments, os.environ)
+    if arguments.backend == "sim":
+        raise common.UsageError("a program needs devices: --backend auto, cuda or host, not sim")
+    environment = run.program_environment(arguments)
     with tempfile.TemporaryDirectory(prefix="fleetblas-") as folder:
         environment["FLEETBLAS_TRACE"] = str(pathlib.Path(folder, "%p.json"))
         status = run.run_program(arguments.program, environment)
         traces = run.read_summaries(pathlib.Path(folder))
     traces = [trace for trace in traces if trace["fleetblas"]["calls"]]
     if not traces:
-        reason = "no product ran on devices" if status == 0 else f"the program ended with {status}"
-        raise common.Failure(f"{reason}: there is no timeline (try FLEETBLAS_OFFLOAD=always)")
+        reason, hint = f"the program ended with {status}", ""
+        if status == 0:
+            reason, hint = "no product ran on devices", " (try FLEETBLAS_OFFLOAD=always)"
+        raise common.Failure(f"{reason}: there is no timeline{hint}")
     # The longest trace: clocks of different processes have no common start.
     longest = max(traces, key=lambda trace: len(trace["traceEvents"]))
     if len(traces) > 1:
@@ -128,7 +133,7 @@ def execute(arguments) -> int:
     common.require_writable(arguments.output, arguments.json)
     if arguments.program is not None:
         if not arguments.program:
-            raise common.UsageError("give the program after --")
+            raise common.UsageError(PROGRAM_HINT)
         trace, status = trace_of_program(arguments)
     elif (calls := common.calls_text(arguments)) is not None:
         trace, status = trace_of_calls(arguments, calls), 0
