@@ -34,7 +34,9 @@ constexpr std::array<OptionInfo, 30> kTable = {{
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
     {"tile", "0",
      "edge of square tiles in elements; 0: by model, longer than wide where that pays"},
-    {"grid", "0", "rows x columns of the workers over C, as in 2x4; 0: by model"},
+    {"grid", "0",
+     "rows x columns of the workers over C, as in 2x4; 0, and with another number of workers: by "
+     "model"},
     {"max_hops", "1",
      "most other devices that a tile passes through where that is faster: 0, 1 or 2"},
     {"cpu_share", "auto",
@@ -56,7 +58,9 @@ constexpr std::array<OptionInfo, 30> kTable = {{
     {"timeline", "0", "1: measure each task for fleet_trace_json, which costs time on GPUs"},
     {"cpu_blas", "", "library file of the CPU BLAS; empty: searched for"},
     {"cpu_threads", "0", "threads of the CPU BLAS; 0: one for each core that the process may use"},
-    {"cache_dir", "", "folder for measured machines; empty: nothing is kept"},
+    {"cache_dir", "",
+     "folder for measured machines; not set: ~/.cache/fleetblas, or fleetblas in $XDG_CACHE_HOME; "
+     "empty: nothing is kept"},
     {"deterministic", "0",
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
     {"online", "on",
@@ -189,7 +193,7 @@ void set_grid(Options& options, std::string_view value) {
 bool flag_of(std::string_view name, std::string_view value) {
   if (value == "1" || value == "on" || value == "true" || value == "yes") return true;
   if (value == "0" || value == "off" || value == "false" || value == "no") return false;
-  refuse(name, value, "0 or 1");
+  refuse(name, value, "on or off, 1 or 0");
 }
 
 void set_value(Options& options, std::string_view name, std::string_view value) {
@@ -222,7 +226,7 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
   } else if (name == "linalg") {
     options.linalg = flag_of(name, value);
   } else if (name == "verbose") {
-    options.verbose = integer_in(name, value, 0, 2);
+    options.verbose = flag_of(name, value) ? 1 : 0;
   } else if (name == "log_level") {
     options.log_level = integer_in(name, value, 0, 5);
   } else if (name == "log_file") {

@@ -67,6 +67,7 @@ Context::~Context() {
 }
 
 void Context::open_books(const std::vector<std::string>& complaints) {
+  if (!log_.complaint().empty()) log_.line(Log::kError, {log_.complaint()});
   for (const std::string& complaint : complaints) log_.line(Log::kWarning, {complaint});
   log_.line(Log::kInfo, {"CPU BLAS: ", blas_->name()});
   report_at_exit(journal_);

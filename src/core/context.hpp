@@ -139,7 +139,9 @@ class Context {
   double min_reflector_flops() const { return forces_devices() ? 0 : kReflectorFlops; }
   /// Why the drop-in asks for no devices.
   const char* why_not_offered() const {
-    return options_.offload == Offload::never ? "offload=never" : "below min_flops";
+    if (options_.offload == Offload::never) return "offload=never";
+    const char* const why = why_no_devices();
+    return why != nullptr ? why : "below min_flops";
   }
   bool serves_lapack() const { return options_.linalg; }
   /// The update of a blocked routine, m x n by nb columns for some above < nb <= most.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // default_context.cpp: the one context that nobody creates and nobody destroys. It knows no calls.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "base/error.hpp"
 #include "core/context.hpp"
@@ -13,12 +16,57 @@ namespace {
 // Leaked on purpose: threads may be inside when the process ends.
 std::atomic<Context*> the_context{nullptr};
 
-/// A program that did not ask for the library must not fail for a wrong setting.
-std::unique_ptr<Context> make_context(Options& options, std::vector<std::string>& complaints) {
+/// What only a context can judge. Which devices there are depends on the machine, and what a
+/// backend needs is the other settings: where two do not fit together, the first one here gives
+/// way.
+constexpr std::array<std::string_view, 6> kJudgedLate = {"rules",   "preset",  "cpu_blas",
+                                                         "devices", "machine", "backend"};
+
+/// Empty: there is a context with these options.
+std::string failure_of(const Options& options) {
   try {
-    return std::make_unique<Context>(options);
+    const Context context(options);
+    return {};
   } catch (const Error& error) {
-    complaints.push_back(std::string(error.what()) + "; the defaults are used");
+    return error.what();
+  }
+}
+
+bool is_set(const Options& options, const OptionInfo& info) {
+  const auto row = static_cast<std::size_t>(&info - option_table().data());
+  return row < options.origins.size() && options.origins[row] != Origin::fallback;
+}
+
+/// Gives its default back to the setting that this failure is about: without it there is none, or
+/// another one. Its name; empty: it is about none.
+std::string reset_guilty(Options& options, const std::string& failure) {
+  for (const std::string_view name : kJudgedLate) {
+    const OptionInfo& info = *std::ranges::find(option_table(), name, &OptionInfo::name);
+    if (!is_set(options, info)) continue;
+    Options without = options;
+    set_option(without, name, info.fallback, Origin::fallback);
+    if (failure_of(without) == failure) continue;
+    options = std::move(without);
+    return std::string(name);
+  }
+  return {};
+}
+
+/// A program that did not ask for the library must not fail for a wrong setting, nor lose the
+/// others.
+std::unique_ptr<Context> make_context(Options& options, std::vector<std::string>& complaints) {
+  for (;;) {
+    std::string failure;
+    try {
+      return std::make_unique<Context>(options);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    const std::string name = reset_guilty(options, failure);
+    complaints.push_back(
+        failure + "; " +
+        (name.empty() ? "the defaults are used" : "the default of " + name + " is used"));
+    if (name.empty()) break;
   }
   Options plain;
   plain.verbose = options.verbose;

@@ -11,6 +11,7 @@
 #include "base/json_text.hpp"
 #include "core/corrections_text.hpp"
 #include "core/engine.hpp"
+#include "core/examine_settings.hpp"
 #include "core/guarded_blas.hpp"
 #include "probe/examine.hpp"
 
@@ -145,6 +146,7 @@ std::string doctor_json(const Options& options, const std::vector<std::string>& 
   Doctor doctor(options);
   for (const std::string& complaint : complaints)
     doctor.note({"settings", Verdict::broken, complaint, "it is left out until it is put right"});
+  for (Finding& finding : examine_settings(options)) doctor.note(std::move(finding));
   doctor.look();
   return doctor.json();
 }

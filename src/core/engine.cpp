@@ -46,6 +46,17 @@ std::vector<int> asked_for(const Options& options, int all) {
   return first_devices(options.device_count > 0 ? options.device_count : all);
 }
 
+/// Numbers that the options ask for, of the `count` that there are: an id has to be one of them, a
+/// count may be larger. `whose` says what there is.
+std::vector<int> chosen(const Options& options, int count, const std::string& whose) {
+  for (const int id : options.device_ids)
+    if (id >= count)
+      throw Error(Status::bad_option, "devices: " + whose + ", not a device " + std::to_string(id));
+  std::vector<int> ids = asked_for(options, count);
+  std::erase_if(ids, [&](int id) { return id >= count; });
+  return ids;
+}
+
 /// Bytes that one of `devices` virtual devices gets: half of the memory there is, shared out, so
 /// that operands and everything else on this machine have the other half.
 std::int64_t share_of_memory(const Options& options, int devices) {
@@ -68,18 +79,11 @@ KeptMachine measure(const Options& options, int devices, const std::shared_ptr<C
   return measured;
 }
 
-/// Ids that the options ask for, of those that there are.
 std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
   std::string why;
   const int count = library.count(why);
   if (count == 0) throw Error(Status::unsupported, "no usable GPU: " + why);
-  for (const int id : options.device_ids)
-    if (id >= count)
-      throw Error(Status::bad_option, "devices: there are " + std::to_string(count) +
-                                          " GPUs, not a device " + std::to_string(id));
-  std::vector<int> ids = asked_for(options, count);
-  std::erase_if(ids, [&](int id) { return id >= count; });  // a count may be too large
-  return ids;
+  return chosen(options, count, "there are " + std::to_string(count) + " GPUs");
 }
 
 Engine start_gpus(const Options& options, const std::optional<NamedMachine>& named,
@@ -150,12 +154,9 @@ std::string shipped_folder() {
 std::optional<NamedMachine> named_machine(const Options& options) {
   if (options.machine.empty()) return std::nullopt;
   const Machine whole = load_machine(options.machine, shipped_folder());
-  std::vector<int> ids = asked_for(options, whole.device_count());
-  for (const int id : ids)
-    if (id >= whole.device_count())
-      throw Error(Status::bad_option, "devices: machine '" + whole.name + "' has " +
-                                          std::to_string(whole.device_count()) + ", not a device " +
-                                          std::to_string(id));
+  const int count = whole.device_count();
+  std::vector<int> ids = chosen(
+      options, count, "machine '" + whole.name + "' has " + std::to_string(count) + " devices");
   Machine machine = sub_machine(whole, ids);
   if (options.device_memory > 0)
     for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)

@@ -81,14 +81,6 @@ std::string merged_timeline(const std::deque<RunRecord>& runs) {
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// `path` with %p turned into the number of this process, so that processes do not write over each
-/// other.
-std::string path_of_process(std::string path) {
-  for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at))
-    path.replace(at, 2, std::to_string(getpid()));
-  return path;
-}
-
 }  // namespace
 
 Journal::Journal(const Options& options) : summary_(options.summary), trace_(options.trace) {}

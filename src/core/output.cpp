@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <ctime>
 #include <new>
+#include <system_error>
 
 namespace fleet {
 namespace {
@@ -131,11 +132,21 @@ bool write_file(const std::string& path, const std::string& text) {
   return false;
 }
 
+std::string path_of_process(std::string path) {
+  for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at))
+    path.replace(at, 2, std::to_string(getpid()));
+  return path;
+}
+
 Log::Log(int level, const std::string& file) : level_(level), descriptor_(STDERR_FILENO) {
   if (file.empty()) return;
   constexpr mode_t kMode = 0644;
   descriptor_ =
       above_standard_streams(open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+  if (descriptor_ >= 0) return;
+  const std::string why = std::generic_category().message(errno);
+  complaint_ = "log_file=" + file + " cannot be opened (" + why + "): the log is written to stderr";
+  descriptor_ = STDERR_FILENO;
 }
 
 Log::~Log() {
@@ -143,7 +154,7 @@ Log::~Log() {
 }
 
 void Log::line(Level level, std::initializer_list<std::string_view> parts) const noexcept {
-  if (!wants(level) || descriptor_ < 0) return;
+  if (!wants(level)) return;
   try {
     std::string text = "fleetblas: ";
     for (const std::string_view part : parts) text += part;

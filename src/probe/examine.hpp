@@ -2,6 +2,7 @@
 // examine.hpp: checks with data that the memory and the links of a backend work. It knows no kind
 // of backend.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "base/options.hpp"
@@ -21,5 +22,8 @@ std::vector<Finding> examine_links(Backend& backend, const Machine& measured);
 /// Findings on the host: CPU BLAS, cores, memory, the limit on locked memory, the folder for
 /// measured machines.
 std::vector<Finding> examine_host(const Options& options, const CpuBlas& blas);
+
+/// Can this process make files in the folder? Tries it, and leaves nothing behind.
+bool can_write_into(const std::string& folder);
 
 }  // namespace fleet

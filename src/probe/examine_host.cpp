@@ -2,6 +2,7 @@
 // examine_host.cpp: examines the host, and reports what slows it down. It knows no devices or
 // plans.
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -92,6 +93,9 @@ std::string kept_machines(const fs::path& folder, Verdict& verdict) {
          " days old";
 }
 
+/// "" is a name: the folder in which a relative path begins.
+fs::path or_here(const fs::path& folder) { return folder.empty() ? fs::path(".") : folder; }
+
 Finding look_at_cache(const std::string& folder) {
   if (folder.empty())
     return {"cache folder", Verdict::slow, "none: every process measures the machine again",
@@ -99,8 +103,9 @@ Finding look_at_cache(const std::string& folder) {
   std::error_code error;
   // The library creates only this folder and its parent.
   fs::path there = folder;
-  for (int level = 0; level < 2 && !fs::exists(there, error); ++level) there = there.parent_path();
-  if (!fs::is_directory(there, error) || access(there.c_str(), W_OK | X_OK) != 0)
+  for (int level = 0; level < 2 && !fs::exists(there, error); ++level)
+    there = or_here(there.parent_path());
+  if (!can_write_into(there.string()))
     return {"cache folder", Verdict::slow, folder + " cannot be written",
             "set FLEETBLAS_CACHE_DIR to a folder of yours"};
   Verdict verdict = Verdict::ok;
@@ -110,6 +115,13 @@ Finding look_at_cache(const std::string& folder) {
 }
 
 }  // namespace
+
+bool can_write_into(const std::string& folder) {
+  // Rights alone do not say: root has them all, and /proc takes nothing.
+  const fs::path tried = fs::path(folder) / (".fleetblas-" + std::to_string(getpid()) + ".tried");
+  rmdir(tried.c_str());  // left by a killed process with the same id
+  return mkdir(tried.c_str(), 0700) == 0 && rmdir(tried.c_str()) == 0;
+}
 
 std::vector<Finding> examine_host(const Options& options, const CpuBlas& blas) {
   const int cores = core_count();

@@ -67,7 +67,9 @@ void parse_word(std::string_view word, Factorization& what) {
   if (name != "n" && name != "size" && !(name == "m" && has_m))
     refuse_word(word, "is no word of a factorization");
   const auto size = number_of<std::int64_t>(value);
-  if (!size) refuse_word(word, "needs a whole number");
+  const bool has_digits_only =
+      !value.empty() && value.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!size) refuse_word(word, has_digits_only ? "is too large" : "needs a whole number");
   if (name != "n") what.m = *size;
   if (name != "m") what.n = *size;
 }

@@ -16,7 +16,10 @@ std::string quoted(std::string_view word) { return "'" + std::string(word) + "'"
 std::int64_t parse_count(std::string_view digits, std::string_view word) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
+  const bool is_whole = !digits.empty() && end == digits.data() + digits.size();
+  if (is_whole && error == std::errc::result_out_of_range)
+    refuse_argument("problem text: " + quoted(word) + " is too large");
+  if (!is_whole || error != std::errc())
     refuse_argument("problem text: " + quoted(word) + " needs a whole number");
   return value;
 }
@@ -53,7 +56,7 @@ CallShape parse_routine(std::string_view word) {
       "problem text begins with " + quoted(word) +
       "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, gemv and "
       "axpy with s, d, c or z before them, sdot, ddot, cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm "
-      "and tf32gemm");
+      "and tf32gemm; outside programs also potrf, getrf and geqrf with s, d, c or z before them");
 }
 
 /// The sizes that a routine has, a letter each.

@@ -125,7 +125,7 @@ TEST(Contexts, RefuseWhatTheirOptionsSayInOneLine) {
       {"machine=/nonexistent/machine.json", FLEET_BAD_FILE, "/nonexistent/machine.json"},
       {"machine=" + temporary_file("broken.json"), FLEET_BAD_FILE, "broken.json"},
       {"machine=" + temporary_file("future.json"), FLEET_BAD_FILE, "schema"},
-      {host_options(2) + ";devices=3", FLEET_BAD_OPTION, "not a device 2"},
+      {host_options(2) + ";devices=0,2", FLEET_BAD_OPTION, "has 2 devices, not a device 2"},
   };
 
   for (const auto& [options, status, words] : wrong) {
@@ -136,6 +136,14 @@ TEST(Contexts, RefuseWhatTheirOptionsSayInOneLine) {
     EXPECT_NE(message.find(words), std::string::npos) << options << ": " << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
+}
+
+TEST(Contexts, TakeAllDevicesOfAMachineThatHasFewerThanACount) {
+  const HostContext context(host_options(2) + ";devices=3");
+
+  const std::string config = context.text(fleet_config_json);
+
+  EXPECT_NE(config.find("\"devices\":[0,1]"), std::string::npos) << config;
 }
 
 TEST(Contexts, NeedSomewhereToPutTheHandle) {

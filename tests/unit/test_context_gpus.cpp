@@ -291,6 +291,16 @@ TEST(GpusThatAreNotThere, AreAnErrorForWhoNamesThem) {
   });
 }
 
+TEST(GpusThatAreNotThere, AreLeftOutOfACount) {
+  in_a_program_of_its_own([](FakeGpus&) {
+    const HostContext context(gpu_options("cuda") + ";devices=5");
+
+    EXPECT_TRUE(multiply(context, 48)) << fleet_message();
+
+    EXPECT_EQ(Json::parse(context.text(fleet_config_json))["devices"], Json({0, 1}));
+  });
+}
+
 TEST(AFaultOfAGpu, IsMadeGoodForAllCallers) {
   in_a_program_of_its_own([](FakeGpus&) {
     for (const std::string fault : {"launch:9", "copy:5", "alloc:2", "lost:1@4"}) {

@@ -215,6 +215,33 @@ TEST(ExamineHost, SaysWhereMachinesAreKeptAndHowOldTheyAre) {
   EXPECT_EQ(none.verdict, Verdict::slow);
 }
 
+TEST(ExamineHost, TriesWhetherTheFolderForMachinesCanBeMade) {
+  namespace fs = std::filesystem;
+  const fs::path above = temporary_file("above");
+  fs::create_directory(above);
+  const auto blas = shared_cpu_blas();
+  const auto verdict_on = [&](const std::string& folder) {
+    Options options;
+    options.cache_dir = folder;
+    const std::vector<Finding> findings = examine_host(options, *blas);
+    return std::ranges::find(findings, std::string("cache folder"), &Finding::subject)->verdict;
+  };
+  const fs::path before = fs::current_path();
+  fs::current_path(above);
+
+  const Verdict relative = verdict_on("relative"), below = verdict_on("some/relative");
+  const Verdict two_above = verdict_on((above / "a" / "b").string());
+  const Verdict three_above = verdict_on((above / "a" / "b" / "c").string());
+  fs::current_path(before);
+
+  EXPECT_EQ(relative, Verdict::ok);
+  EXPECT_EQ(below, Verdict::ok);
+  EXPECT_EQ(two_above, Verdict::ok);
+  EXPECT_EQ(three_above, Verdict::slow);  // the library makes two folders at most
+  EXPECT_EQ(verdict_on("/proc/x"), Verdict::slow);
+  EXPECT_TRUE(fs::is_empty(above));
+}
+
 Json doctor(const std::string& options) {
   char* text = nullptr;
   EXPECT_EQ(fleet_doctor_json(options.c_str(), &text), FLEET_OK) << fleet_message();

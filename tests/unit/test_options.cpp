@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/options.hpp"
+#include "base/options_variables.hpp"
 
 namespace fleet {
 namespace {
@@ -168,6 +169,13 @@ TEST(SetOption, SaysNameValueAndWhatIsAllowedInOneLine) {
   }
 }
 
+TEST(SetOption, SaysWhichWordsASwitchTakes) {
+  EXPECT_EQ(message_of("online", "foo"), "online=foo: expected on or off, 1 or 0");
+  EXPECT_EQ(message_of("verbose", "2"), "verbose=2: expected on or off, 1 or 0");
+  for (const char* value : {"0", "1", "off", "on"})
+    EXPECT_EQ(message_of("verbose", value), "accepted");
+}
+
 TEST(SetOption, NamesTheOptionsThereAreWhenOneIsUnknown) {
   const std::string message = message_of("colour", "red");
 
@@ -251,6 +259,44 @@ TEST_F(Environment, GoesBeforeTheFileAndNamesItsBadValues) {
   EXPECT_NE(json.find(R"("devices":{"value":"3","origin":"file"})"), std::string::npos) << json;
   EXPECT_NE(json.find(R"("rules":{"value":"all","origin":"default"})"), std::string::npos) << json;
   std::filesystem::remove(file);
+}
+
+TEST_F(Environment, ListsItsVariablesOfOurs) {
+  setenv("FLEETBLAS_TILE", "512", 1);
+  setenv("FLEETBLAS_FROBNICATE", "1", 1);
+  setenv("FLEET_TILE", "1", 1);
+
+  std::vector<std::string> found;
+  for (const Variable& variable : own_variables())
+    if (variable.name == "FLEETBLAS_TILE" || !is_known_variable(variable.name))
+      found.push_back(variable.name + "=" + variable.value);
+
+  EXPECT_EQ(found, (std::vector<std::string>{"FLEETBLAS_FROBNICATE=1", "FLEETBLAS_TILE=512"}));
+  unsetenv("FLEETBLAS_FROBNICATE");
+  unsetenv("FLEET_TILE");
+}
+
+TEST(Variables, AreKnownIfSomebodyReadsThem) {
+  for (const OptionInfo& info : option_table()) {
+    std::string name = std::string("FLEETBLAS_") + info.name;
+    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    EXPECT_TRUE(is_known_variable(name)) << name;
+  }
+  for (const char* name : {"FLEETBLAS_CONFIG", "FLEETBLAS_POOL", "FLEETBLAS_LIB_DIR",
+                           "FLEETBLAS_TEST_SCALE", "FLEETBLAS_BENCH_COMMIT"})
+    EXPECT_TRUE(is_known_variable(name)) << name;
+  for (const char* name : {"FLEETBLAS_", "FLEETBLAS_FROBNICATE", "FLEETBLAS_tile", "TILE"})
+    EXPECT_FALSE(is_known_variable(name)) << name;
+}
+
+TEST(Variables, HaveANearestOneThatIsKnown) {
+  EXPECT_EQ(nearest_variable("FLEETBLAS_OFLOAD"), "FLEETBLAS_OFFLOAD");
+  EXPECT_EQ(nearest_variable("FLEETBLAS_DEVICE"), "FLEETBLAS_DEVICES");
+  EXPECT_EQ(nearest_variable("FLEETBLAS_VEBROSE"), "FLEETBLAS_VERBOSE");
+  EXPECT_EQ(nearest_variable("FLEETBLAS_POL"), "FLEETBLAS_POOL");
+  EXPECT_EQ(nearest_variable("FLEETBLAS_CACHEDIR"), "FLEETBLAS_CACHE_DIR");
+  EXPECT_EQ(nearest_variable("FLEETBLAS_FROBNICATE"), "");
+  EXPECT_EQ(nearest_variable("FLEETBLAS_ROOT"), "");  // half of "POOL" would be another word
 }
 
 TEST_F(Environment, NeverReadsAConfigurationFromTheCurrentFolder) {

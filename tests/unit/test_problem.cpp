@@ -183,7 +183,8 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
       refusal_of_text("dger m=1"),
       "problem text begins with 'dger'; the routines are gemm, gemmt, symm, hemm, syrk, herk, "
       "syr2k, her2k, trmm, trsm, gemv and axpy with s, d, c or z before them, sdot, ddot, "
-      "cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm and tf32gemm");
+      "cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm and tf32gemm; outside programs also "
+      "potrf, getrf and geqrf with s, d, c or z before them");
   EXPECT_EQ(refusal_of_text("dgemm"), "problem text 'dgemm' gives no sizes");
   EXPECT_EQ(refusal_of_text("dgemm m=8 k=8"), "problem text 'dgemm m=8 k=8' gives no n");
   EXPECT_EQ(refusal_of_text("dgemm m=8 fast"), begin + "does not understand 'fast'");
@@ -192,7 +193,7 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of_text("dgemm m=8x"), begin + "'m=8x' needs a whole number");
   EXPECT_EQ(refusal_of_text("dgemm m="), begin + "'m=' needs a whole number");
   EXPECT_EQ(refusal_of_text("dgemm size=9223372036854775808"),
-            begin + "'size=9223372036854775808' needs a whole number");
+            begin + "'size=9223372036854775808' is too large");
   EXPECT_EQ(refusal_of_text("dgemm m=8 transa=x"), begin + "'transa=x' needs n, t or c");
   EXPECT_EQ(refusal_of_text("dgemm m=8 transb="), begin + "'transb=' needs n, t or c");
   EXPECT_EQ(refusal_of_text("dgemm m=8 beta=2"), begin + "'beta=2' needs 0 or 1");

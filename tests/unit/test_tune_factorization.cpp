@@ -208,6 +208,21 @@ TEST(TuneFactorization, OfWhatIsRefinedHasAWordAndItsConditions) {
     EXPECT_THROW(parse_factorization(wrong), Error) << wrong;
 }
 
+TEST(TuneFactorization, SaysWhatIsWrongWithASize) {
+  const auto refusal_of = [](const char* text) {
+    try {
+      parse_factorization(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+
+  EXPECT_EQ(refusal_of("dpotrf n=8x"), "problem text: 'n=8x' needs a whole number");
+  EXPECT_EQ(refusal_of("dpotrf n=9223372036854775808"),
+            "problem text: 'n=9223372036854775808' is too large");
+}
+
 /// Factors that stay on devices, of a matrix that is read on the host.
 Factorization kept(DeviceId home) {
   return make_factorization({.m = 4096, .n = 4096, .home = home, .kept = true});
