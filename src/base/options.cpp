@@ -234,7 +234,7 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
   } else if (name == "summary") {
     options.summary = value == "0" ? std::string_view() : value;
   } else if (name == "trace") {
-    options.trace = value;
+    options.trace = value == "0" ? std::string_view() : value;
   } else if (name == "cpu_blas") {
     options.cpu_blas = value;
   } else if (name == "cpu_threads") {

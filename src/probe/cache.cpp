@@ -228,7 +228,7 @@ Measured measure(CpuBlas& blas, Backend& backend) {
   request.budget_s = kDevicesBudgetS;
   ProbeReport report;
   Measured measured{.machine = probe(backend, nullptr, request, report)};
-  const bool host_is_steady = measure_host(blas, kHostBudgetS, measured.machine.devices[kHost]);
+  measure_host(blas, kHostBudgetS, measured.machine.devices[kHost]);
   for (const ProbeValue& value : report.values) {
     measured.values.push_back({{"name", value.name},
                                {"unit", value.unit},
@@ -239,7 +239,7 @@ Measured measure(CpuBlas& blas, Backend& backend) {
   }
   // A single value may be disturbed at any time; other load disturbs many.
   const std::ptrdiff_t unsettled = std::ranges::count(report.values, false, &ProbeValue::settled);
-  measured.steady = host_is_steady && kFewUnsettled * unsettled <= std::ssize(report.values);
+  measured.steady = kFewUnsettled * unsettled <= std::ssize(report.values);
   return measured;
 }
 

@@ -22,7 +22,7 @@ class HostKernels {
  public:
   HostKernels(CpuBlas& blas, double budget_s) : blas_(blas), deadline_s_(now_s() + budget_s) {}
 
-  bool measure(Device& host) {
+  void measure(Device& host) {
     const CpuBlas::Lease all_cores(blas_, core_count());
     time_s(DataType::f64, 64);  // starts the threads of the library
     host.launch_s = time_s(DataType::f64, 1);
@@ -47,9 +47,8 @@ class HostKernels {
       }
     }
     std::ranges::sort(rates, {}, type_and_edge);
-    const bool is_steady = !drop_slow_end(rates);
+    drop_slow_end(rates);
     if (!rates.empty()) host.kernels = std::move(rates);
-    return is_steady;
   }
 
  private:
@@ -76,19 +75,17 @@ class HostKernels {
 
 }  // namespace
 
-bool measure_host(CpuBlas& blas, double budget_s, Device& host) {
-  return HostKernels(blas, budget_s).measure(host);
+void measure_host(CpuBlas& blas, double budget_s, Device& host) {
+  HostKernels(blas, budget_s).measure(host);
 }
 
-bool drop_slow_end(std::vector<KernelRate>& rates) {
-  const std::size_t measured = rates.size();
+void drop_slow_end(std::vector<KernelRate>& rates) {
   for (std::size_t i = rates.size(); i-- > 1;) {
     const bool is_last = i + 1 == rates.size() || rates[i + 1].type != rates[i].type;
     const bool is_alone = rates[i - 1].type != rates[i].type;
     if (is_last && !is_alone && rates[i].flops_per_s < rates[i - 1].flops_per_s / 2)
       rates.erase(rates.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  return rates.size() < measured;
 }
 
 void take_faster(std::vector<KernelRate>& rates, const std::vector<KernelRate>& others) {

@@ -9,15 +9,14 @@
 
 namespace fleet {
 
-/// Measures the kernels, the start of one and the memory of the host for about `budget_s`. Returns
-/// whether no type was disturbed, as far as drop_slow_end() sees.
-bool measure_host(CpuBlas& blas, double budget_s, Device& host);
+/// Measures the kernels, the start of one and the memory of the host for about `budget_s`.
+void measure_host(CpuBlas& blas, double budget_s, Device& host);
 
 /// Leaves out the rates of the largest products while they are below half of those of the next
-/// smaller ones of their type, and returns whether there were any. `rates` are ordered by type and
-/// edge. The last rate of a type is that of all larger products, and products on all cores suffer
-/// most from other load: 128 on two busy cores had 0.4 GFLOPS, 64 had 94.
-bool drop_slow_end(std::vector<KernelRate>& rates);
+/// smaller ones of their type. `rates` are ordered by type and edge. The last rate of a type is
+/// that of all larger products, and products on all cores suffer most from other load: 128 on two
+/// busy cores had 0.4 GFLOPS, 64 had 94.
+void drop_slow_end(std::vector<KernelRate>& rates);
 
 /// Gives each kernel the higher rate of two measurements of one device, and adds those that only
 /// the other one came to. `rates` are ordered by type and edge.

@@ -5,6 +5,7 @@ import re
 
 import fleetblas
 import numpy as np
+from fleetblas.commands import run
 
 
 def test_plan_names_the_devices_that_a_call_leaves_out(cli):
@@ -43,3 +44,10 @@ def test_the_summary_names_the_devices_that_calls_did_without(script):
         FLEETBLAS_SUMMARY="1",
     )
     assert re.search(r"fleetblas:   without device 3: 1 call \(the best with it, on ", done.stderr)
+
+
+def test_the_summary_of_fleetblas_run_names_them_too():
+    why = "the best with it, on 2 devices, is slower by 5 %"
+    one = {"ran": [], "bytes_by_kind": {}, "left_out": [{"device": 1, "calls": 2, "why": why}]}
+    summary = run.merged([{"calls": 2, "seconds": 0.1, "flops": 1e9, **one}] * 2)
+    assert f"\n  without device 1: 4 calls ({why})\n" in run.summary_text(summary, 1)

@@ -141,6 +141,7 @@ std::multimap<std::string, std::string> doctor_says(const Settings& settings) {
     char* text = nullptr;
     if (fleet_doctor_json(host_options(1).c_str(), &text) != FLEET_OK) return 1;
     std::cerr << "\n" << text << "\n";
+    fleet_free_text(text);
     return 0;
   });
   std::multimap<std::string, std::string> said;

@@ -16,7 +16,7 @@ TEST(HostKernels, WhatOtherLoadSlowedDownIsNoRateOfLargerProducts) {
                                 {DataType::f32, 32, 4 * kGiga}};
   std::vector<KernelRate> kept(rates.begin(), rates.begin() + 3);
   kept.push_back(rates[5]);
-  EXPECT_TRUE(drop_slow_end(rates));
+  drop_slow_end(rates);
   EXPECT_EQ(rates, kept);
 }
 
@@ -27,7 +27,7 @@ TEST(HostKernels, ADipBetweenFastRatesStays) {
                                 {DataType::f64, 256, 110 * kGiga},
                                 {DataType::f32, 16, kGiga}};
   const std::vector<KernelRate> before = rates;
-  EXPECT_FALSE(drop_slow_end(rates));
+  drop_slow_end(rates);
   EXPECT_EQ(rates, before);
 }
 

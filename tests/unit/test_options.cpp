@@ -169,6 +169,15 @@ TEST(SetOption, SaysNameValueAndWhatIsAllowedInOneLine) {
   }
 }
 
+TEST(SetOption, TakesZeroForNoReport) {
+  for (const std::string_view name : {"summary", "trace"}) {
+    Options options;
+    set_option(options, name, "file");
+    set_option(options, name, "0");
+    EXPECT_EQ(name == "trace" ? options.trace : options.summary, "") << name;
+  }
+}
+
 TEST(SetOption, SaysWhichWordsASwitchTakes) {
   EXPECT_EQ(message_of("online", "foo"), "online=foo: expected on or off, 1 or 0");
   EXPECT_EQ(message_of("verbose", "2"), "verbose=2: expected on or off, 1 or 0");

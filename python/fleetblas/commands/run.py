@@ -166,6 +166,9 @@ def summary_text(summary: dict, wall_s: float) -> str:
         lines.append(
             f"  {'LAPACK':<8} {row['calls']:>8,} calls {spent:>9}  {row['symbol']}{behind}"
         )
+    for row in sorted(summary.get("left_out", []), key=lambda row: row["device"]):
+        count = f"{row['calls']:,} call{'' if row['calls'] == 1 else 's'}"
+        lines.append(f"  without device {row['device']}: {count} ({row['why']})")
     if summary.get("pool", {}).get("blocks"):
         lines.append("  pool     " + pool_text(summary["pool"]))
     moved = (
