@@ -32,8 +32,10 @@ class Lister {
         estimator_(estimator) {}
 
   std::vector<Considered> all() const;
+  std::vector<Considered> few_tiles_of_parts() const;
 
  private:
+  std::vector<Grid> grids() const;
   std::vector<std::int64_t> tiles(const Grid& grid) const;
   bool has_slow_columns() const {
     return std::ranges::any_of(machine_.links,
@@ -43,6 +45,7 @@ class Lister {
   std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
   void add(std::vector<Considered>& list, Tuning tuning) const;
   void add_out_of_core(std::vector<Considered>& list, Tuning tuning) const;
+  bool may_split(const Tuning& tuning) const;
   void add_split(std::vector<Considered>& list, Tuning tuning) const;
   /// The longest pieces of m, n and k, and the numbers of pieces, those of m over all items.
   struct Pieces {
@@ -199,11 +202,15 @@ void Lister::add_out_of_core(std::vector<Considered>& list, Tuning t) const {
   if (t.group > 0 && (cubes || t.group != stationary)) add(list, t);
 }
 
-// Parts of k for the rows of the grid, in a few steps each, where C is small beside k.
+// Parts of k for the rows of the grid, where C is small beside k.
+bool Lister::may_split(const Tuning& t) const {
+  return t.grid.rows > 1 && may_split_k(problem_) && base_.rules.has(Rule::grid) &&
+         problem_.k >= limits::kSplitAspect * std::max(problem_.m, problem_.n);
+}
+
+// In a few steps each.
 void Lister::add_split(std::vector<Considered>& list, Tuning t) const {
-  if (t.grid.rows == 1 || !may_split_k(problem_) || !base_.rules.has(Rule::grid) ||
-      problem_.k < limits::kSplitAspect * std::max(problem_.m, problem_.n))
-    return;
+  if (!may_split(t)) return;
   t.split_k = true;
   const std::int64_t part = ceil_div(problem_.k, t.grid.rows);
   const std::int64_t longest = std::max({problem_.m, ceil_div(problem_.n, t.grid.cols), part});
@@ -214,15 +221,37 @@ void Lister::add_split(std::vector<Considered>& list, Tuning t) const {
   }
 }
 
-std::vector<Considered> Lister::all() const {
+std::vector<Considered> Lister::few_tiles_of_parts() const {
+  std::vector<Considered> list;
+  if (request_.tile > 0 || !base_.rules.has(Rule::tile)) return list;
+  for (const Grid& grid : grids()) {
+    Tuning t = base_;
+    t.grid = grid;
+    if (!may_split(t) || grid.cols > limits::kMostColumnsOfParts) continue;
+    t.split_k = true;
+    for (const auto& [rows, cols, steps] : limits::kTilesOfPart) {
+      t.tile_m = ceil_div(problem_.m, rows);
+      t.tile = ceil_div(ceil_div(problem_.n, grid.cols), cols);
+      t.tile_k = ceil_div(ceil_div(problem_.k, grid.rows), steps);
+      if (std::max({t.tile_m, t.tile, t.tile_k}) <= limits::kLargestTile &&
+          fits_in_core(problem_, t))
+        add(list, t);
+    }
+  }
+  return list;
+}
+
+std::vector<Grid> Lister::grids() const {
   const int workers = static_cast<int>(base_.workers.size());
-  const bool is_chosen = request_.grid.rows * request_.grid.cols == workers;
-  const auto grids = is_chosen                     ? std::vector<Grid>{request_.grid}
-                     : base_.rules.has(Rule::grid) ? grids_of(workers)
-                                                   : std::vector<Grid>{near_square_grid(workers)};
+  if (request_.grid.rows * request_.grid.cols == workers) return {request_.grid};
+  return base_.rules.has(Rule::grid) ? grids_of(workers)
+                                     : std::vector<Grid>{near_square_grid(workers)};
+}
+
+std::vector<Considered> Lister::all() const {
   const bool may_split = base_.rules.has(Rule::outofcore);
   std::vector<Considered> list;
-  for (const Grid& grid : grids) {
+  for (const Grid& grid : grids()) {
     Tuning t = base_;
     t.grid = grid;
     const std::size_t even = list.size();
@@ -291,6 +320,12 @@ std::vector<Considered> candidates(const Problem& problem, const Machine& machin
                                    const TuneRequest& request, const Tuning& base,
                                    const Estimator& estimator) {
   return Lister(problem, machine, request, base, estimator).all();
+}
+
+std::vector<Considered> few_tiles_of_parts(const Problem& problem, const Machine& machine,
+                                           const TuneRequest& request, const Tuning& base,
+                                           const Estimator& estimator) {
+  return Lister(problem, machine, request, base, estimator).few_tiles_of_parts();
 }
 
 std::optional<Tuning> shared(Tuning tuning, const Problem& problem, const Machine& machine,

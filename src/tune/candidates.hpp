@@ -21,6 +21,12 @@ std::vector<Considered> candidates(const Problem& problem, const Machine& machin
                                    const TuneRequest& request, const Tuning& base,
                                    const Estimator& estimator);
 
+/// Where C is small beside k: parts of k in a few steps, with a few tiles of C that keep the lanes
+/// of a device busy. All estimates of such tilings are alike, and simulations are not.
+std::vector<Considered> few_tiles_of_parts(const Problem& problem, const Machine& machine,
+                                           const TuneRequest& request, const Tuning& base,
+                                           const Estimator& estimator);
+
 /// The tuning with all operands in place that lie in host memory, which all of its workers share;
 /// nullopt where there are none or some may not. All or none: what copies and kernels take of one
 /// link at the same time is not simulated.

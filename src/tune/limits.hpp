@@ -58,6 +58,14 @@ inline constexpr double kWorthUnevenParts = 0.95;
 /// of tiles along the longest edge of a worker's part that are tried then.
 inline constexpr std::int64_t kSplitAspect = 2;
 inline constexpr std::array<std::int64_t, 7> kSplitPieces{1, 2, 3, 4, 6, 8, 12};
+/// Tiles along m, along n of the columns of a worker, and steps of its part of k that are tried
+/// too, in grids of at most so many columns.
+inline constexpr int kMostColumnsOfParts = 2;
+struct TilesOfPart {
+  std::int64_t rows, cols, steps;
+};
+inline constexpr std::array<TilesOfPart, 4> kTilesOfPart{
+    {{1, 3, 3}, {1, 4, 2}, {2, 2, 3}, {2, 3, 2}}};
 /// Ratios of length to width of tiles along m and along k, and the largest width with which they
 /// are tried: columns of larger tiles are long enough for any link.
 inline constexpr std::array<std::int64_t, 4> kStretchesM{1, 2, 4, 8};

@@ -47,6 +47,7 @@ class Tuner {
   std::vector<Considered> listed(const Team& team) const;
   void attempt_list(std::vector<Considered> list);
   void attempt_variants(const Team& team, std::int64_t for_groups);
+  void attempt_parts_of_k(const Team& team);
   void attempt_ramps(const Team& team);
   void attempt_both_sides(const Team& team, const Considered& ungrouped);
   void attempt_shared();
@@ -115,6 +116,7 @@ void Tuner::attempt_list(std::vector<Considered> list) {
 // these do not leave the team far behind, groups, one chain for both sides of C, and results that
 // wait for inputs.
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
+  if (!request_.quick) attempt_parts_of_k(team);
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
   std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
   // Where A is triangular, groups gain more than shares, so these are tried with them.
@@ -181,6 +183,15 @@ Tuned Tuner::run() {
   attempt_shared();
   attempt_cpu();
   return choice_.take();
+}
+
+void Tuner::attempt_parts_of_k(const Team& team) {
+  Tuning base = base_;
+  base.workers = team;
+  const Estimator estimator(problem_, machine_, team);
+  std::vector<Considered> list = few_tiles_of_parts(problem_, machine_, request_, base, estimator);
+  attempts_.expect(list, kNoEnd);
+  for (Considered& c : list) attempts_.attempt(std::move(c));
 }
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).

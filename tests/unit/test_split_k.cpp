@@ -90,5 +90,20 @@ TEST(SplitK, IsTakenWhereCIsSmallBesideK) {
   EXPECT_FALSE(tune(product(4096, 4096, kHost), machine, {}).plan.tuning.split_k);
 }
 
+// Longer steps than the tiles of C are wide.
+TEST(SplitK, CutsCAndKApart) {
+  const Machine machine = test::shipped("h200x4");
+  constexpr double kGain = 0.97;
+  for (const auto& [edge, k] : {std::pair(3000, 30000), std::pair(2560, 20480)}) {
+    const Tuned tuned = tune(product(edge, k, kFirstDevice), machine, {});
+    double cubes_s = kNever;
+    for (const Considered& c : tuned.search.list)
+      if (c.is_planned() && c.tuning.split_k && c.tuning.tile_k == 0)
+        cubes_s = std::min(cubes_s, c.seconds);
+    EXPECT_GT(tuned.plan.tuning.tile_k, tuned.plan.tuning.tile) << edge;
+    EXPECT_LT(tuned.cost.seconds, kGain * cubes_s) << edge;
+  }
+}
+
 }  // namespace
 }  // namespace fleet
