@@ -249,7 +249,7 @@ std::vector<Grid> Lister::grids() const {
 }
 
 std::vector<Considered> Lister::all() const {
-  const bool may_split = base_.rules.has(Rule::outofcore);
+  const bool may_leave_core = base_.rules.has(Rule::outofcore);
   std::vector<Considered> list;
   for (const Grid& grid : grids()) {
     Tuning t = base_;
@@ -260,7 +260,7 @@ std::vector<Considered> Lister::all() const {
       for (const auto& [edge_m, edge_k] : stretched(t)) {
         t.tile_m = edge_m;
         t.tile_k = edge_k;
-        if (fits_in_core(problem_, t) || !may_split)
+        if (fits_in_core(problem_, t) || !may_leave_core)
           add(list, t);
         else
           add_out_of_core(list, t);
