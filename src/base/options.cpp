@@ -54,7 +54,8 @@ constexpr std::array<OptionInfo, 30> kTable = {{
     {"log_file", "", "file for the log; empty: stderr"},
     {"summary", "", "1: a summary on stderr at exit; else a file (.json: as JSON; %p: process id)"},
     {"trace", "",
-     "file for the timeline of the last calls, at exit (Chrome trace JSON; %p: process id)"},
+     "file for the timeline of the last calls, at exit (Chrome trace JSON; %p: process id); 0: "
+     "none"},
     {"timeline", "0", "1: measure each task for fleet_trace_json, which costs time on GPUs"},
     {"cpu_blas", "", "library file of the CPU BLAS; empty: searched for"},
     {"cpu_threads", "0", "threads of the CPU BLAS; 0: one for each core that the process may use"},
@@ -226,7 +227,7 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
   } else if (name == "linalg") {
     options.linalg = flag_of(name, value);
   } else if (name == "verbose") {
-    options.verbose = flag_of(name, value) ? 1 : 0;
+    options.verbose = value == "2" || flag_of(name, value) ? 1 : 0;  // 2 was a number that it took
   } else if (name == "log_level") {
     options.log_level = integer_in(name, value, 0, 5);
   } else if (name == "log_file") {

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::string_view kOurs = "FLEETBLAS_";
 /// What the table of settings does not have, without FLEETBLAS_: read before there is a context, by
-/// the Python package, or by what is made for several ranks.
-constexpr std::array<std::string_view, 7> kOthers = {"CONFIG",  "POOL",    "MPI",         "NCCL",
-                                                     "LIB_DIR", "PRELOAD", "LAPACK_TESTS"};
+/// the Python package, by what is made for several ranks, or by CMake's find_package.
+constexpr std::array<std::string_view, 8> kOthers = {"CONFIG",  "POOL",    "MPI",          "NCCL",
+                                                     "LIB_DIR", "PRELOAD", "LAPACK_TESTS", "ROOT"};
 /// Of the tests and the benchmarks.
 constexpr std::array<std::string_view, 2> kFamilies = {"TEST_", "BENCH_"};
 /// More slips make another word.

@@ -296,6 +296,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
   CallRecord& first = records.front();
   Status status = Status::ok;
   std::string failure;
+  bool is_home = true;  // what is read, after a failure
   if (joined.arguments.empty()) {
     const auto turn = take_turn();
     forget_old_copies();
@@ -328,7 +329,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
         return_untracked();
         read_in_turn(calls);
       } catch (const std::exception&) {
-        // What has not come home is undefined.
+        is_home = false;
       }
     } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
       return false;
@@ -341,7 +342,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
   const double seconds = now_s() - start_s;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (calls[i].only_reads) {
-      finish_read(calls[i], calls, status, failure);
+      is_home ? finish_read(calls[i], calls, status, failure) : calls[i].fail(status, failure);
       continue;
     }
     const double part = all_flops > 0 ? flops(calls[i].call) / all_flops : 1.0;
@@ -351,11 +352,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
     if (*records[i].reason == '\0') records[i].reason = computes ? "queued" : "nothing to do";
     records[i].predicted_s = part * predicted_s;
     records[i].workers = first.workers;
-    try {
-      close_record(records[i], part * seconds);
-    } catch (const std::bad_alloc&) {
-      // The call is over, with or without a line in the books.
-    }
+    close_record(records[i], part * seconds);
     if (status == Status::ok)
       calls[i].event->finish(Status::ok, {});
     else

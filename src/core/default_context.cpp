@@ -16,9 +16,8 @@ namespace {
 // Leaked on purpose: threads may be inside when the process ends.
 std::atomic<Context*> the_context{nullptr};
 
-/// What only a context can judge. Which devices there are depends on the machine, and what a
-/// backend needs is the other settings: where two do not fit together, the first one here gives
-/// way.
+/// What only a context can judge, in the order in which settings are given up where two do not fit
+/// together: devices before the machine that has them, and a backend last.
 constexpr std::array<std::string_view, 6> kJudgedLate = {"rules",   "preset",  "cpu_blas",
                                                          "devices", "machine", "backend"};
 

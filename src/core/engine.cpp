@@ -47,11 +47,12 @@ std::vector<int> asked_for(const Options& options, int all) {
 }
 
 /// Numbers that the options ask for, of the `count` that there are: an id has to be one of them, a
-/// count may be larger. `whose` says what there is.
-std::vector<int> chosen(const Options& options, int count, const std::string& whose) {
+/// count may be larger. `what_there_is` begins the message of an error.
+std::vector<int> chosen(const Options& options, int count, const std::string& what_there_is) {
   for (const int id : options.device_ids)
     if (id >= count)
-      throw Error(Status::bad_option, "devices: " + whose + ", not a device " + std::to_string(id));
+      throw Error(Status::bad_option,
+                  "devices: " + what_there_is + ", not a device " + std::to_string(id));
   std::vector<int> ids = asked_for(options, count);
   std::erase_if(ids, [&](int id) { return id >= count; });
   return ids;

@@ -46,7 +46,7 @@ void judge_variables(std::vector<Finding>& findings) {
     const std::string nearest = nearest_variable(variable.name);
     findings.push_back(
         {"settings", Verdict::slow, variable.name + ": no such setting",
-         nearest.empty() ? "nobody reads it: unset it" : "is " + nearest + " meant?"});
+         nearest.empty() ? "no part of FleetBLAS reads it" : "is " + nearest + " meant?"});
   }
 }
 

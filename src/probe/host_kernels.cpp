@@ -75,7 +75,7 @@ class HostKernels {
 
 }  // namespace
 
-void measure_host(CpuBlas& blas, double budget_s, Device& host) {
+void measure_host_kernels(CpuBlas& blas, double budget_s, Device& host) {
   HostKernels(blas, budget_s).measure(host);
 }
 

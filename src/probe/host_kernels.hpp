@@ -10,7 +10,7 @@
 namespace fleet {
 
 /// Measures the kernels, the start of one and the memory of the host for about `budget_s`.
-void measure_host(CpuBlas& blas, double budget_s, Device& host);
+void measure_host_kernels(CpuBlas& blas, double budget_s, Device& host);
 
 /// Leaves out the rates of the largest products while they are below half of those of the next
 /// smaller ones of their type. `rates` are ordered by type and edge. The last rate of a type is

@@ -54,6 +54,7 @@ class Lister {
   Pieces pieces(const Tuning& t) const;
   std::int64_t tasks_of(const Tuning& t) const;
   std::int64_t ring_bytes(const Tuning& t) const;
+  std::int64_t most_ring_bytes() const;
   void keep_small_rings(std::vector<Considered>& list) const;
 
   const Problem& problem_;
@@ -152,15 +153,20 @@ std::int64_t Lister::ring_bytes(const Tuning& t) const {
          bytes_of(problem_.type.storage);
 }
 
-void Lister::keep_small_rings(std::vector<Considered>& list) const {
+/// Without pageable operands there is no ring.
+std::int64_t Lister::most_ring_bytes() const {
   double pageable_bytes = 0;
   for (int o = 0; o < std::ssize(problem_.operands); ++o)
     if (problem_.operands[o].home == kPageable) pageable_bytes += bytes_that_count(problem_, o);
-  if (request_.tile > 0 || pageable_bytes == 0) return;
+  if (request_.tile > 0 || pageable_bytes == 0) return std::numeric_limits<std::int64_t>::max();
+  return std::max(limits::kMostRingBytes,
+                  static_cast<std::int64_t>(limits::kRingShare * pageable_bytes));
+}
+
+void Lister::keep_small_rings(std::vector<Considered>& list) const {
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (const Considered& c : list) most = std::min(most, ring_bytes(c.tuning));
-  most = std::max({most, limits::kMostRingBytes,
-                   static_cast<std::int64_t>(limits::kRingShare * pageable_bytes)});
+  most = std::max(most, most_ring_bytes());
   std::erase_if(list, [&](const Considered& c) { return ring_bytes(c.tuning) > most; });
 }
 
@@ -234,7 +240,7 @@ std::vector<Considered> Lister::few_tiles_of_parts() const {
       t.tile = ceil_div(ceil_div(problem_.n, grid.cols), cols);
       t.tile_k = ceil_div(ceil_div(problem_.k, grid.rows), steps);
       if (std::max({t.tile_m, t.tile, t.tile_k}) <= limits::kLargestTile &&
-          fits_in_core(problem_, t))
+          fits_in_core(problem_, t) && ring_bytes(t) <= most_ring_bytes())
         add(list, t);
     }
   }

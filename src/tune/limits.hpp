@@ -58,8 +58,8 @@ inline constexpr double kWorthUnevenParts = 0.95;
 /// of tiles along the longest edge of a worker's part that are tried then.
 inline constexpr std::int64_t kSplitAspect = 2;
 inline constexpr std::array<std::int64_t, 7> kSplitPieces{1, 2, 3, 4, 6, 8, 12};
-/// Tiles along m, along n of the columns of a worker, and steps of its part of k that are tried
-/// too, in grids of at most so many columns.
+/// Numbers of tiles along the rows and along the columns of C that a worker has, and of steps of
+/// its part of k, that are tried too; in grids of at most so many columns.
 inline constexpr int kMostColumnsOfParts = 2;
 struct TilesOfPart {
   std::int64_t rows, cols, steps;
@@ -124,11 +124,11 @@ struct Part {
 };
 /// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
 /// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
-/// step, or one chain for both sides of C, are few and have no limit. Smaller sets of workers get
-/// three quarters of it on top, and each of the best of these a quarter for more tilings and half
-/// of it for groups. Sets of many workers are few, one of each size, and get three eighths and no
-/// more tilings: tuning for 72 devices is to take less than two seconds. The CPU's part gets a
-/// quarter, and results that wait for inputs a third.
+/// step, with C and k cut apart, or with one chain for both sides of C, are few and have no limit.
+/// Smaller sets of workers get three quarters of it on top, and each of the best of these a quarter
+/// for more tilings and half of it for groups. Sets of many workers are few, one of each size, and
+/// get three eighths and no more tilings: tuning for 72 devices is to take less than two seconds.
+/// The CPU's part gets a quarter, and results that wait for inputs a third.
 inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{3, 4},
     kForTeamsOfMany{3, 8}, kForBestTeam{1, 4}, kForGroupsOfTeam{1, 2}, kForCpu{1, 4},
     kForInputsFirst{1, 3};

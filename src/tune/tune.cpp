@@ -116,7 +116,7 @@ void Tuner::attempt_list(std::vector<Considered> list) {
 // these do not leave the team far behind, groups, one chain for both sides of C, and results that
 // wait for inputs.
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
-  if (!request_.quick) attempt_parts_of_k(team);
+  if (!request_.quick && team.size() <= limits::kMostEnumerated) attempt_parts_of_k(team);
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
   std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
   // Where A is triangular, groups gain more than shares, so these are tried with them.

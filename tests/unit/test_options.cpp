@@ -180,7 +180,8 @@ TEST(SetOption, TakesZeroForNoReport) {
 
 TEST(SetOption, SaysWhichWordsASwitchTakes) {
   EXPECT_EQ(message_of("online", "foo"), "online=foo: expected on or off, 1 or 0");
-  EXPECT_EQ(message_of("verbose", "2"), "verbose=2: expected on or off, 1 or 0");
+  EXPECT_EQ(message_of("verbose", "3"), "verbose=3: expected on or off, 1 or 0");
+  EXPECT_EQ(message_of("verbose", "2"), "accepted");
   for (const char* value : {"0", "1", "off", "on"})
     EXPECT_EQ(message_of("verbose", value), "accepted");
 }
@@ -305,7 +306,7 @@ TEST(Variables, HaveANearestOneThatIsKnown) {
   EXPECT_EQ(nearest_variable("FLEETBLAS_POL"), "FLEETBLAS_POOL");
   EXPECT_EQ(nearest_variable("FLEETBLAS_CACHEDIR"), "FLEETBLAS_CACHE_DIR");
   EXPECT_EQ(nearest_variable("FLEETBLAS_FROBNICATE"), "");
-  EXPECT_EQ(nearest_variable("FLEETBLAS_ROOT"), "");  // half of "POOL" would be another word
+  EXPECT_EQ(nearest_variable("FLEETBLAS_FOIL"), "");  // half of "POOL" would be another word
 }
 
 TEST_F(Environment, NeverReadsAConfigurationFromTheCurrentFolder) {

@@ -46,9 +46,13 @@ def add_arguments(parser) -> None:
 def _refuse_bad_settings(options: dict) -> None:
     """Raises what a context says of a bad value, which the drop-in would leave out in silence.
 
-    No device is started for this: virtual ones begin with their first call.
+    No device is started for this: virtual ones begin with their first call. A BLAS that nobody
+    named cannot be a bad value; one is searched for.
     """
-    with Context(**{**options, "backend": "host", "summary": "", "trace": "", "log_level": 0}):
+    quiet = {"backend": "host", "summary": "", "trace": "", "log_level": 0}
+    if _native.named_blas:
+        quiet["cpu_blas"] = ""
+    with Context(**{**options, **quiet}):
         pass
 
 
@@ -104,13 +108,15 @@ def read_summaries(folder: pathlib.Path) -> list[dict]:
     return found
 
 
-# Rows of a summary, with what makes two of them the same row; their other values are added up.
-ROWS = {"ran": ("where", "reason"), "left_out": ("device", "why"), "lapack": ("symbol",)}
+# Rows of a summary, and the keys by which they are grouped. Of other texts the last one stays, and
+# numbers are added up.
+ROWS = {"ran": ("where", "reason"), "left_out": ("device",), "lapack": ("symbol",)}
 
 
-def _add(total: dict, more: dict, kept: tuple[str, ...] = ()) -> None:
-    for key, number in more.items():
-        total[key] = number if key in kept else total.get(key, 0) + number
+def _add(total: dict, more: dict, keys: tuple[str, ...] = ()) -> None:
+    for key, value in more.items():
+        is_sum = key not in keys and not isinstance(value, str)
+        total[key] = total.get(key, 0) + value if is_sum else value
 
 
 def merged(summaries: list[dict]) -> dict:
@@ -125,10 +131,10 @@ def merged(summaries: list[dict]) -> dict:
     sums["bytes_by_link"] = {}
     for summary in summaries:
         _add(total, {key: summary.get(key, 0) for key in total})
-        for name, kept in ROWS.items():
+        for name, keys in ROWS.items():
             for row in summary.get(name, []):
-                entry = rows[name].setdefault(tuple(row[key] for key in kept), {})
-                _add(entry, row, kept)
+                entry = rows[name].setdefault(tuple(row[key] for key in keys), {})
+                _add(entry, row, keys)
         for name, sum_of in sums.items():
             _add(sum_of, summary.get(name, {}))
     return {**total, **{name: list(found.values()) for name, found in rows.items()}, **sums}

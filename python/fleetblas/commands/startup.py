@@ -25,6 +25,20 @@ DOES = {
 }
 
 
+def operands(context: Context, size: int, place: str) -> list:
+    """Three matrices at one place, which may be wrong only where there are devices."""
+    import numpy as np
+
+    if place == "p":
+        return [np.empty((size, size), order="F") for _ in range(3)]
+    try:
+        return [context.empty((size, size), location=place, order="F") for _ in range(3)]
+    except _native.BadArgument as error:
+        if context.config()["devices"]:  # they have started by now
+            raise
+        raise _native.Unsupported(str(error), "unsupported") from None
+
+
 def measure(options: dict, size: int, place: str) -> dict:
     """Seconds of phases and of the first calls of dgemm, square, with operands at one place."""
     import numpy as np
@@ -32,12 +46,7 @@ def measure(options: dict, size: int, place: str) -> dict:
     begin = time.perf_counter()
     with Context(**options, offload="always") as context:
         made_s = time.perf_counter() - begin
-        arrays = [
-            np.empty((size, size), order="F")
-            if place == "p"
-            else context.empty((size, size), location=place, order="F")
-            for _ in range(3)
-        ]
+        arrays = operands(context, size, place)
         numbers = np.full((size, size), 0.5, order="F")
         for array in arrays:
             context.copy(array, numbers)  # NumPy cannot write to a device
@@ -63,9 +72,9 @@ def found(options: dict, size: int, place: str) -> dict:
     """
     try:
         return measure(options, size, place)
+    except _native.BadArgument:
+        raise
     except (ImportError, _native.Error) as error:
-        if isinstance(error, _native.BadArgument) and Context(**options).config()["devices"]:
-            raise
         return {"size": size, "place": place, "error": str(error)}
 
 

@@ -138,6 +138,7 @@ void Run::prepare(const Plan& plan) {
   events_->reset();
   const std::size_t tasks = plan.tasks.size();
   put_.assign(tasks, 0);
+  at_home_.clear();
   ends_.assign(tasks, {});
   chunks_.assign(tasks, {});
   staged_.assign(tasks, -1);
@@ -325,7 +326,9 @@ void Run::launch(TaskId id, const Launch& launch) {
     for (const TaskId earlier : plan_->after(task(id))) await_here(earlier);
     Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
     if (lane.mixed && lane.last != kNoTask) await_here(lane.last);
+    const double start_s = now_s();
     scale(launch);
+    if (timed_) at_home_[id] = {start_s - opened_s_, now_s() - opened_s_};
     lane.last = id;
     put_[static_cast<std::size_t>(id)] = 1;
     return;
@@ -434,7 +437,10 @@ void Run::measure(std::vector<Span>& spans) {
       if (stop_s >= 0) span = {start_s - opened_s_, stop_s - opened_s_};
       continue;
     }
-    if (is_cpus(task(id))) continue;
+    if (is_cpus(task(id))) {
+      span = at_home_.at(id);
+      continue;
+    }
     const int ordinal = stream_of(id).ordinal;
     span.start_s = at(ordinal, ends(id).start);
     span.stop_s = std::max(span.start_s, at(ordinal, ends(id).stop));

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -125,7 +126,8 @@ class Run {
   std::vector<std::vector<cudaEvent_t>> chunks_;  ///< per watched task: end of each chunk
   std::vector<std::int32_t> staged_;              ///< per task: its number as a staged copy, or -1
   std::int32_t staged_count_ = 0;
-  std::vector<char> put_;  ///< per task: see has_put()
+  std::vector<char> put_;           ///< per task: see has_put()
+  std::map<TaskId, Span> at_home_;  ///< when this thread scaled matrices, in timed runs
   /// Where the clocks of the devices begin, on the host's clock: by ordinal.
   struct Epoch {
     cudaEvent_t event = nullptr;

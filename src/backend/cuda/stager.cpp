@@ -115,11 +115,8 @@ void Stager::do_copy(int line, const Copy& copy) {
 }
 
 bool Stager::await(std::int32_t number) const {
-  while (!done(number)) {
-    if (failed_) return false;
-    std::this_thread::yield();
-  }
-  return true;
+  while (!done(number) && !failed_) std::this_thread::yield();
+  return !failed_;  // flags are raised after a failure too
 }
 
 bool Stager::done(std::int32_t number) const {
