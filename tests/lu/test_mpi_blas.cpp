@@ -176,7 +176,8 @@ TEST_F(MpiBlas, ProductsOnDevicesAreThoseOfWholeMatrices) {
   for (const Ranks& ranks : kOnDevices)
     for (unsigned ops = 0; ops < 4; ++ops)
       for (const double beta : {0.0, 1.0, -0.5}) {
-        const Sizes& size = kSizes[turn++ % kSizes.size()];
+        const Sizes& size = kSizes[turn % kSizes.size()];
+        if (!test::has_turn(turn++)) continue;
         expect_product(blas(), ranks, {size, op_of(ops & 1), op_of(ops >> 1), beta},
                        static_cast<int>(turn));
       }
@@ -234,7 +235,8 @@ TEST_F(MpiBlas, UpdatesOfTrianglesOnDevicesLeaveTheOtherOne) {
   for (const Ranks& ranks : kOnDevices)
     for (const fleet_uplo uplo : {FLEET_LOWER, FLEET_UPPER})
       for (const fleet_op op : {FLEET_NO_TRANS, FLEET_TRANS}) {
-        const Sizes& size = kSizes[turn++ % kSizes.size()];
+        const Sizes& size = kSizes[turn % kSizes.size()];
+        if (!test::has_turn(turn++)) continue;
         expect_triangle(blas(), ranks, {size, uplo, op}, static_cast<int>(turn));
       }
   // Of more columns than are one product.
