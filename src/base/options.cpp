@@ -296,13 +296,6 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "inject") json.value(o.inject_text);
 }
 
-std::string environment_name(std::string_view option) {
-  std::string name = "FLEETBLAS_";
-  for (const char c : option)
-    name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
-}
-
 /// Folder for measured machines, by the XDG rules; none without a home folder.
 std::string default_cache_dir() {
   const std::string cache = environment("XDG_CACHE_HOME");
@@ -363,6 +356,13 @@ const char* to_string(Origin origin) {
 }
 
 std::span<const OptionInfo> option_table() { return kTable; }
+
+std::string environment_name(std::string_view option) {
+  std::string name = "FLEETBLAS_";
+  for (const char c : option)
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
 
 void set_option(Options& options, std::string_view name, std::string_view value, Origin origin) {
   const auto row = std::ranges::find(kTable, name, &OptionInfo::name);

@@ -68,6 +68,7 @@ struct OptionInfo {
   const char* meaning;
 };
 std::span<const OptionInfo> option_table();
+std::string environment_name(std::string_view option);
 
 /// Sets one option from text. Throws Error(bad_option) with one line: name, value and the allowed
 /// values.

@@ -27,12 +27,8 @@ constexpr std::size_t kMostSlips = 2;
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
-  for (const OptionInfo& info : option_table()) {
-    std::string name = info.name;
-    for (char& c : name)
-      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    names.push_back(name);
-  }
+  for (const OptionInfo& info : option_table())
+    names.push_back(environment_name(info.name).substr(kOurs.size()));
   names.insert(names.end(), kOthers.begin(), kOthers.end());
   return names;
 }

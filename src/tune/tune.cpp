@@ -44,7 +44,8 @@ class Tuner {
 
  private:
   Tuned trivial();
-  std::vector<Considered> listed(const Team& team) const;
+  using List = decltype(candidates);
+  std::vector<Considered> listed(const Team& team, List* list = candidates) const;
   void attempt_list(std::vector<Considered> list);
   void attempt_variants(const Team& team, std::int64_t for_groups);
   void attempt_parts_of_k(const Team& team);
@@ -88,12 +89,12 @@ Tuned Tuner::trivial() {
   return choice_.take();
 }
 
-/// The candidates of a team, the most promising first.
-std::vector<Considered> Tuner::listed(const Team& team) const {
+/// What `list` has for a team: its candidates, the most promising first, or some others.
+std::vector<Considered> Tuner::listed(const Team& team, List* list) const {
   Tuning base = base_;
   base.workers = team;
   const Estimator estimator(problem_, machine_, team);
-  return candidates(problem_, machine_, request_, base, estimator);
+  return list(problem_, machine_, request_, base, estimator);
 }
 
 // Plans candidates while the budget lasts, and at least one of each out-of-core mode.
@@ -186,10 +187,7 @@ Tuned Tuner::run() {
 }
 
 void Tuner::attempt_parts_of_k(const Team& team) {
-  Tuning base = base_;
-  base.workers = team;
-  const Estimator estimator(problem_, machine_, team);
-  std::vector<Considered> list = few_tiles_of_parts(problem_, machine_, request_, base, estimator);
+  std::vector<Considered> list = listed(team, few_tiles_of_parts);
   attempts_.expect(list, kNoEnd);
   for (Considered& c : list) attempts_.attempt(std::move(c));
 }

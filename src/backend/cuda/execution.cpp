@@ -151,15 +151,25 @@ class CudaExecution final : public Execution {
     if (graph_ == nullptr) way_ = Graphs::Way::streams;
   }
 
+  /// What they fix has changed, or they cannot be had: this run goes into streams.
+  void forget_graphs() {
+    devices_.graphs.clear();
+    key_.reset();
+    way_ = Graphs::Way::streams;
+  }
+
+  /// Of all runs, with what has been captured of this one.
+  void give_up_graphs() {
+    run_.abandon();
+    devices_.graphs_wanted = false;
+    forget_graphs();
+  }
+
   void reserve() {
     Memory& memory = devices_.memory;
     const std::int64_t generation = memory.generation();
     memory.reserve(plan_.arena_bytes);
-    if (memory.generation() != generation) {
-      devices_.graphs.clear();
-      key_.reset();
-      way_ = Graphs::Way::streams;
-    }
+    if (memory.generation() != generation) forget_graphs();
     if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
   }
 
@@ -181,11 +191,7 @@ class CudaExecution final : public Execution {
     try {
       run_.open_capture(plan_);
     } catch (const Error&) {
-      run_.abandon();
-      devices_.graphs_wanted = false;
-      devices_.graphs.clear();
-      key_.reset();
-      way_ = Graphs::Way::streams;
+      give_up_graphs();
     }
   }
 
@@ -268,10 +274,7 @@ class CudaExecution final : public Execution {
       moved |= stream.workspace.grow(
           factoring_bytes(launch, {*stream.blas, stream.stream, stream.solver.get()}));
     }
-    if (!moved) return;
-    devices_.graphs.clear();
-    key_.reset();
-    way_ = Graphs::Way::streams;
+    if (moved) forget_graphs();
   }
 
   /// After the first thing that goes wrong nothing more is enqueued, but what other threads are at:
@@ -316,8 +319,11 @@ class CudaExecution final : public Execution {
       finish_run(trace);
     else if (launch_graph())
       finish_graph(trace);
-    else
-      give_up(trace);
+    else {  // it could not be launched: the tasks are done otherwise now, and in streams later
+      give_up_graphs();
+      note_failure(trace);
+      trace.lost = broken_device();
+    }
     trace.seconds = now_s() - begin_s_;
     for (Span& span : trace.spans)
       if (span.done() && !is_timed_) span.stop_s = trace.seconds;
@@ -347,15 +353,6 @@ class CudaExecution final : public Execution {
     DeviceId first = kFirstDevice;
     while (!places_.has(first)) ++first;
     return first;
-  }
-
-  /// A graph could not be launched: the tasks are done otherwise now, and in streams later.
-  void give_up(Trace& trace) {
-    run_.abandon();
-    devices_.graphs_wanted = false;
-    devices_.graphs.clear();
-    note_failure(trace);
-    trace.lost = broken_device();
   }
 
   KeptGraph captured() {

@@ -98,6 +98,9 @@ void Run::share(Issuers& issuers) {
   }
 }
 
+/// This thread scales what lies at home.
+bool Run::is_done_when_put(TaskId id) const { return is_cpus(task(id)) && !staged(id); }
+
 bool Run::is_shared(TaskId id) const { return issuers_ != nullptr && !is_cpus(task(id)); }
 
 void Run::post(TaskId id, std::function<void()> put) {
@@ -226,12 +229,12 @@ void Run::await_here(TaskId earlier) {
   if (!is_put_from(earlier, kNoThread) ||
       (staged(earlier) && !stager_->await(staged_[static_cast<std::size_t>(earlier)])))
     throw Error(Status::device_failed, "what the host is to scale was not written");
-  if (!staged(earlier) && !is_cpus(task(earlier)))
+  if (!staged(earlier) && !is_done_when_put(earlier))
     check(cudaEventSynchronize(ends(earlier).stop), "cudaEventSynchronize");
 }
 
 void Run::await_task(TaskId earlier, Stream& stream) {
-  if (is_cpus(task(earlier)) && !staged(earlier)) return;  // done when it was put
+  if (is_done_when_put(earlier)) return;
   if (staged(earlier))
     stager_->hold(stream.stream, staged_[static_cast<std::size_t>(earlier)]);
   else
@@ -300,7 +303,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   const Task& now = task(id);
   std::vector<Awaited> awaited;
   const auto add = [&](TaskId earlier) {
-    if (is_cpus(task(earlier)) && !staged(earlier)) return;
+    if (is_done_when_put(earlier)) return;
     if (staged(earlier))
       awaited.push_back({.copy = staged_[static_cast<std::size_t>(earlier)]});
     else
@@ -411,7 +414,7 @@ void Run::find_done(std::vector<Span>& spans) {
   for (TaskId id = static_cast<TaskId>(plan_->tasks.size()) - 1; id >= 0; --id) {
     if (!has_put(id)) continue;
     auto& later = later_done[static_cast<std::size_t>(task(id).queue)];
-    if (is_cpus(task(id)) && !staged(id))
+    if (is_done_when_put(id))
       later = 1;
     else if (staged(id))
       later = stager_->span(staged_[static_cast<std::size_t>(id)]).second >= 0;

@@ -103,6 +103,7 @@ class Run {
   cudaEvent_t mark(Stream& stream);
   void end(TaskId id, Stream& stream);
   void stage(TaskId id, const View& from, const View& to);
+  bool is_done_when_put(TaskId id) const;
   bool staged(TaskId id) const { return staged_[static_cast<std::size_t>(id)] >= 0; }
   void start_clock();
 
