@@ -18,6 +18,7 @@
 #include <random>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace {
 
@@ -26,20 +27,41 @@ using fleet::test::fake_memory;
 constexpr int kDevices = fleet::test::FakeMemory::kDevices;
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 32;
 
-thread_local int current = 0;
+/// As with CUDA, threads begin without a context. Then CUDA would make one on device 0; here
+/// nothing works: the library names the device that it means.
+struct Primary {
+  int device;
+};
+Primary primaries[kDevices] = {{0}, {1}, {2}};
+thread_local CUcontext bound = nullptr;
+thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/// -1: none.
+int current() { return bound == nullptr ? -1 : reinterpret_cast<const Primary*>(bound)->device; }
+
+CUresult get_context(CUcontext* context) { return *context = bound, CUDA_SUCCESS; }
+CUresult set_context(CUcontext context) { return bound = context, CUDA_SUCCESS; }
+CUresult device_of_number(CUdevice* device, int number) {
+  return *device = number, number < kDevices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult retain(CUcontext* context, CUdevice device) {
+  return *context = reinterpret_cast<CUcontext>(&primaries[device]), CUDA_SUCCESS;
+}
+
+CUresult exchange(CUstreamCaptureMode* other) { return std::swap(*other, mode), CUDA_SUCCESS; }
 
 /// An event or a stream. Its number orders memory between threads as CUDA orders work.
 struct Ordered {
-  int device = current;
+  int device = current();
   std::atomic<int> number{0};
 };
 
 /// Work goes into a stream or an event of the current device, or not at all.
 bool note(void* handle) {
-  if (handle == nullptr) return true;  // the default stream
+  if (handle == nullptr) return current() >= 0;  // the default stream
   auto* const ordered = static_cast<Ordered*>(handle);
   ordered->number.fetch_add(1, std::memory_order_acq_rel);
-  return ordered->device == current;
+  return ordered->device == current();
 }
 
 /// Shuffles what threads do.
@@ -80,7 +102,11 @@ void remember(const void* data, std::size_t bytes, int device) {
   blocks()[static_cast<const char*>(data)] = {bytes, device};
 }
 
+/// What CUDA forbids while a stream of the program captures, unless the thread says otherwise.
+bool may_allocate() { return current() >= 0 && mode == CU_STREAM_CAPTURE_MODE_RELAXED; }
+
 cudaError_t allocate(void** data, std::size_t bytes, int device) {
+  if (!may_allocate()) return cudaErrorStreamCaptureUnsupported;
   constexpr std::size_t kPage = 4096;
   if (posix_memalign(data, kPage, bytes > 0 ? bytes : 1) != 0) return cudaErrorMemoryAllocation;
   remember(*data, bytes, device);
@@ -231,6 +257,11 @@ struct DriverFunction {
   void* function;
 };
 const DriverFunction driver_functions[] = {
+    {"cuCtxGetCurrent", reinterpret_cast<void*>(&get_context)},
+    {"cuCtxSetCurrent", reinterpret_cast<void*>(&set_context)},
+    {"cuDeviceGet", reinterpret_cast<void*>(&device_of_number)},
+    {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(&retain)},
+    {"cuThreadExchangeStreamCaptureMode", reinterpret_cast<void*>(&exchange)},
     {"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_for_value)},
     {"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value)},
     {"cuDeviceGetAttribute", reinterpret_cast<void*>(&attribute)},
@@ -263,9 +294,12 @@ cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSIO
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 
 cudaError_t cudaGetDeviceCount(int* count) { return *count = kDevices, cudaSuccess; }
-cudaError_t cudaGetDevice(int* device) { return *device = current, cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return current = device, cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) {
+  return *device = bound == nullptr ? 0 : current(), cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return current() >= 0 ? cudaSuccess : cudaErrorDeviceUninitialized;
+}
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return *can = device != peer && fake_memory().has_peers ? 1 : 0, cudaSuccess;
 }
@@ -296,25 +330,32 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(blocks_mutex);
-  *free = kMemoryBytes - fake_memory().used_bytes[current];
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
+  *free = kMemoryBytes - fake_memory().used_bytes[current()];
   return *total = kMemoryBytes, cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void** data, std::size_t bytes) { return allocate(data, bytes, current); }
+cudaError_t cudaMalloc(void** data, std::size_t bytes) { return allocate(data, bytes, current()); }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
   return allocate(data, bytes, -1);
 }
 cudaError_t cudaFree(void* data) {
+  if (!may_allocate()) return cudaErrorStreamCaptureUnsupported;
   forget(data);
   std::free(data);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
 cudaError_t cudaHostRegister(void* data, std::size_t bytes, unsigned /*flags*/) {
+  if (!may_allocate()) return cudaErrorStreamCaptureUnsupported;
   return remember(data, bytes, -1), cudaSuccess;
 }
-cudaError_t cudaHostUnregister(void* data) { return forget(data), cudaSuccess; }
+cudaError_t cudaHostUnregister(void* data) {
+  if (!may_allocate()) return cudaErrorStreamCaptureUnsupported;
+  return forget(data), cudaSuccess;
+}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   *attributes = {};
   const auto* const address = static_cast<const char*>(data);
   const std::lock_guard lock(blocks_mutex);
@@ -363,16 +404,19 @@ cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/,
                                          int /*priority*/) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   return *stream = reinterpret_cast<cudaStream_t>(new Ordered), cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   delete reinterpret_cast<Ordered*>(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   if (stream != nullptr) reinterpret_cast<Ordered*>(stream)->number.load(std::memory_order_acquire);
   return cudaSuccess;
 }
@@ -386,9 +430,11 @@ cudaError_t cudaStreamAddCallback(cudaStream_t /*stream*/, cudaStreamCallback_t 
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   return *event = reinterpret_cast<cudaEvent_t>(new Ordered), cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   delete reinterpret_cast<Ordered*>(event);
   return cudaSuccess;
 }
@@ -398,6 +444,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (bound == nullptr) return cudaErrorDeviceUninitialized;
   reinterpret_cast<Ordered*>(event)->number.load(std::memory_order_acquire);
   return cudaSuccess;
 }

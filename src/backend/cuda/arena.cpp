@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/driver.hpp"
 #include "base/sizes.hpp"
 
@@ -65,8 +66,11 @@ std::shared_ptr<Arena> Arena::reserve(int ordinal, const std::vector<int>& other
 }
 
 Arena::~Arena() {
+  if (reserved_ == 0) return;
+  DeviceScope device;
+  device.try_use(memory_.location.id);
   unmap_to(0);
-  if (reserved_ > 0) driver_.free(address_, reserved_);
+  driver_.free(address_, reserved_);
 }
 
 void Arena::grow(std::int64_t bytes) {

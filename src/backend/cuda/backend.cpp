@@ -11,6 +11,7 @@
 #include <string>
 
 #include "backend/cuda/copies.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/energy.hpp"
 #include "backend/cuda/execution.hpp"
 #include "backend/cuda/stream_memory.hpp"
@@ -79,12 +80,14 @@ class CudaBackend final : public Backend {
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
     const ExitGuard inside;
+    const DeviceScope device(devices_.ordinals.front());
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
     return location_of_piece(locate(data), locate(last));
   }
 
   bool pin(void* data, std::int64_t bytes) override {
     const ExitGuard inside;
+    const DeviceScope device(devices_.ordinals.front());
     return works(cudaHostRegister(data, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
   }
   bool pin_piece(void* data, std::int64_t bytes) override {
@@ -95,6 +98,8 @@ class CudaBackend final : public Backend {
     const ExitGuard inside;
     // They copy by what the driver has found out about the memory.
     devices_.graphs.clear();
+    DeviceScope device;
+    device.try_use(devices_.ordinals.front());
     works(cudaHostUnregister(data));
   }
 

@@ -22,16 +22,6 @@ bool has_faults(const Inject& inject) {
   return inject.copy > 0 || inject.launch > 0 || inject.lost.has_value();
 }
 
-}  // namespace
-
-int copy_threads() {
-  // Copies of host memory gain from every core up to here; runs need few of them for more.
-  constexpr int kMost = 32;
-  return std::clamp(core_count() - 2, 2, kMost);
-}
-
-namespace {
-
 class CudaExecution final : public Execution {
  public:
   CudaExecution(Devices& devices, const Plan& plan, const Binding& binding, std::uint64_t serial)
@@ -42,6 +32,7 @@ class CudaExecution final : public Execution {
         kept_run_(take_run()),
         run_(*kept_run_) {
     try {
+      scope_.emplace().try_use(devices.ordinals.front());
       devices.faults.require_devices(plan);
       spans_.assign(plan.tasks.size(), {});
       choose_way(binding, serial);
@@ -99,6 +90,7 @@ class CudaExecution final : public Execution {
       throw;
     }
     leave();
+    scope_.reset();
     guard_.reset();
     if (trace.status == Status::ok) outlast_handlers_of(*plan_.program);
     return trace;
@@ -210,13 +202,13 @@ class CudaExecution final : public Execution {
   Stager* stager() {
     if (!Run::stages(plan_)) return nullptr;
     if (!devices_.stager)
-      devices_.stager = devices_.phases.time(
-          "copy threads", [] { return std::make_unique<Stager>(copy_threads()); });
+      devices_.stager = devices_.phases.time("copy threads", [this] {
+        return std::make_unique<Stager>(copy_threads(), devices_.ordinals.front());
+      });
     return devices_.stager.get();
   }
 
   void make_handles() {
-    DeviceScope device;
     std::vector<char> multiplies(plan_.queues.size(), 0);
     for (const Task& task : plan_.tasks)
       if (task.kind == TaskKind::compute && !on_host(task.device()) && task.kernel != Kernel::add &&
@@ -226,11 +218,11 @@ class CudaExecution final : public Execution {
       if (!multiplies[q]) continue;
       Stream& stream = devices_.streams.of(plan_.queues[q]);
       if (stream.blas) continue;
-      device.use(stream.ordinal);
+      scope_->use(stream.ordinal);
       devices_.blas_of(stream);
     }
-    if (asks_cusolver()) make_solvers(device);
-    if (plan_.program->strips) make_workspaces(device);
+    if (asks_cusolver()) make_solvers();
+    if (plan_.program->strips) make_workspaces();
   }
 
   /// Do panels of the plan come from cuSOLVER, where it makes handles?
@@ -239,19 +231,19 @@ class CudaExecution final : public Execution {
            plan_.program->strips->what.routine == Factoring::potrf;
   }
 
-  void make_solvers(DeviceScope& device) {
+  void make_solvers() {
     for (const Task& task : plan_.tasks) {
       if (task.kind != TaskKind::compute || task.kernel != Kernel::factor || on_host(task.device()))
         continue;
       Stream& stream = devices_.streams.of(plan_.queues[static_cast<std::size_t>(task.queue)]);
       if (std::exchange(stream.asked_for_solver, true)) continue;
-      device.use(stream.ordinal);
+      scope_->use(stream.ordinal);
       stream.solver = CusolverHandle::make(devices_.cusolver, stream.stream);
     }
   }
 
   /// Of the largest kernel of each queue.
-  void make_workspaces(DeviceScope& device) {
+  void make_workspaces() {
     bool moved = false;
     std::vector<std::size_t> known(plan_.queues.size(), 0);  // updates, most tasks, have few sizes
     for (const Task& task : plan_.tasks) {
@@ -270,7 +262,7 @@ class CudaExecution final : public Execution {
         most = update_bytes(launch);
       }
       Stream& stream = devices_.streams.of(plan_.queues[static_cast<std::size_t>(task.queue)]);
-      device.use(stream.ordinal);
+      scope_->use(stream.ordinal);
       moved |= stream.workspace.grow(
           factoring_bytes(launch, {*stream.blas, stream.stream, stream.solver.get()}));
     }
@@ -337,9 +329,8 @@ class CudaExecution final : public Execution {
   bool launch_graph() {
     try {
       if (!is_whole()) graph_ = captured();
-      DeviceScope device;
       const Stream& stream = devices_.streams.of({Queue::Kind::lane, first_device(), kHost, 0});
-      device.use(stream.ordinal);
+      scope_->use(stream.ordinal);
       check(cudaGraphLaunch(graph_.get(), stream.stream), "cudaGraphLaunch");
       graph_stream_ = &stream;
       return true;
@@ -364,8 +355,7 @@ class CudaExecution final : public Execution {
   }
 
   void finish_graph(Trace& trace) {
-    DeviceScope device;
-    device.try_use(graph_stream_->ordinal);
+    scope_->try_use(graph_stream_->ordinal);
     const cudaError_t code = cudaStreamSynchronize(graph_stream_->stream);
     if (code == cudaSuccess) {
       trace.spans.assign(trace.spans.size(), {0, 0});
@@ -404,17 +394,16 @@ class CudaExecution final : public Execution {
 
   /// A device of the run whose context has an error that stays, or -1. Others are left alone: what
   /// waits for a device breaks a capture that is under way there.
-  DeviceId broken_device() const {
+  DeviceId broken_device() {
     // Our streams are empty. A held one of the program may wait for this run.
     const auto probe = [] {
       std::size_t free = 0, total = 0;
       return any_stream_is_held() ? cudaMemGetInfo(&free, &total) : cudaDeviceSynchronize();
     };
-    DeviceScope device;
     for (std::size_t i = 0; i < devices_.ordinals.size(); ++i) {
       const DeviceId location = kFirstDevice + static_cast<DeviceId>(i);
       if (!places_.has(location)) continue;
-      if (!device.try_use(devices_.ordinals[i]) || !works(probe())) return location;
+      if (!scope_->try_use(devices_.ordinals[i]) || !works(probe())) return location;
     }
     return -1;
   }
@@ -422,6 +411,7 @@ class CudaExecution final : public Execution {
   /// Until finish() the end of the process waits for this thread (not for ever), and CUDA with it;
   /// threads that come later stay outside.
   std::optional<ExitGuard> guard_{std::in_place};
+  std::optional<DeviceScope> scope_;  ///< as long: some device is the current one
   Devices& devices_;
   const Plan& plan_;
   const Places places_;
@@ -440,57 +430,7 @@ class CudaExecution final : public Execution {
   bool is_open_ = false;
 };
 
-std::vector<std::vector<Peer>> start(const std::vector<int>& ordinals, Phases& phases) {
-  phases.time("contexts", [&] { start_contexts(ordinals); });
-  return phases.time("peer access", [&] { return connect(ordinals); });
-}
-
-std::shared_ptr<const CusolverLibrary> load_cusolver(const Options& options,
-                                                     const CublasLibrary& cublas) {
-  return wants_cusolver(options) ? CusolverLibrary::load(cublas.version()) : nullptr;
-}
-
 }  // namespace
-
-bool wants_cusolver(const Options& options) {
-  return options.cusolver && !environment_changes_cublas();
-}
-
-Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start)
-    : phases(of_start),
-      ordinals(cuda_ordinals),
-      cublas(phases.time("libraries", [] { return CublasLibrary::load(); })),
-      cusolver(phases.time("libraries", [&] { return load_cusolver(options, *cublas); })),
-      peers(start(ordinals, phases)),
-      whole(
-          shape_of(ordinals, peers, cusolver ? CholeskyPanels::cusolver : CholeskyPanels::kernels)),
-      machine(without_peers(whole, options.inject)),
-      inject(options.inject),
-      graphs_wanted(options.graphs),
-      faults(inject, machine, whole),
-      memory({.ordinals = ordinals,
-              .limit_bytes = options.device_memory,
-              .failing_allocation = inject.alloc,
-              .poison = inject.poison}),
-      streams(ordinals),
-      loader(cublas, cusolver, ordinals),
-      issuers(std::ranges::max(ordinals) + 1) {
-  for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d) {
-    std::int64_t& bytes = machine.devices[d].memory_bytes;
-    if (options.device_memory > 0) bytes = std::min(bytes, options.device_memory);
-  }
-  // After CUDA has installed its own: what is installed last is called first.
-  ExitGuard::install();
-  loader.begin();
-}
-
-CublasHandle& Devices::blas_of(Stream& stream) {
-  if (!stream.blas) {
-    const auto at = std::ranges::find(ordinals, stream.ordinal) - ordinals.begin();
-    stream.blas = loader.take(static_cast<std::size_t>(at), stream.stream);
-  }
-  return *stream.blas;
-}
 
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,
                                      std::uint64_t serial) {

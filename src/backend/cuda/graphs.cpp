@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -45,10 +46,16 @@ KeptGraph Graphs::graph(const GraphKey& key) {
 
 KeptGraph Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
   cudaGraphExec_t instance = nullptr;
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal), "cudaGetDevice");
   const cudaError_t code = cudaGraphInstantiate(&instance, graph, 0);
   works(cudaGraphDestroy(graph));
   check(code, "cudaGraphInstantiate");
-  const KeptGraph kept(instance, [](cudaGraphExec_t last) { works(cudaGraphExecDestroy(last)); });
+  const KeptGraph kept(instance, [ordinal](cudaGraphExec_t last) {
+    DeviceScope device;
+    device.try_use(ordinal);
+    works(cudaGraphExecDestroy(last));
+  });
   const std::lock_guard lock(mutex_);
   if (Entry* known = find(key))
     known->graph = kept;

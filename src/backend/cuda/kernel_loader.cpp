@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/stream_memory.hpp"
 #include "base/error.hpp"
 #include "base/exit_guard.hpp"

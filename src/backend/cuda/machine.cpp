@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/elementwise.hpp"
 
 namespace fleet::cuda {
@@ -57,26 +58,42 @@ constexpr double kTriangleShare = 0.65;
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 16;
 
-/// Device memory for the time of a test.
+/// Device memory for the time of a test, and a stream of its own: to wait for another one breaks a
+/// capture of the program, or waits for a stream of it that is held.
 class Scratch {
  public:
   explicit Scratch(int ordinal) : ordinal_(ordinal) {
     const DeviceScope device(ordinal);
-    void* data = nullptr;
-    check(cudaMalloc(&data, kPatternWords * sizeof(unsigned)), "cudaMalloc");
-    data_ = data;
+    check(cudaMalloc(&data_, kPatternWords * sizeof(unsigned)), "cudaMalloc");
+    const cudaError_t code = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    if (code != cudaSuccess) works(cudaFree(data_));
+    check(code, "cudaStreamCreate");
   }
   ~Scratch() {
     DeviceScope device;
-    if (device.try_use(ordinal_)) works(cudaFree(data_));
+    if (!device.try_use(ordinal_)) return;
+    works(cudaStreamDestroy(stream_));
+    works(cudaFree(data_));
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
+  int ordinal() const { return ordinal_; }
   void* data() const { return data_; }
+
+  /// By the stream, to its end.
+  cudaError_t copy(void* to, const void* from, std::size_t bytes) const {
+    const cudaError_t code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_);
+    return code != cudaSuccess ? code : cudaStreamSynchronize(stream_);
+  }
+  void clear() const {
+    check(cudaMemsetAsync(data_, 0, kPatternWords * sizeof(unsigned), stream_), "cudaMemset");
+    check(cudaStreamSynchronize(stream_), "cudaMemset");
+  }
 
  private:
   int ordinal_;
   void* data_ = nullptr;
+  cudaStream_t stream_ = nullptr;
 };
 
 std::vector<unsigned> pattern(unsigned seed) {
@@ -114,28 +131,22 @@ bool open_peer(int current, int other) {
 
 /// As runs do it: by a stream of the target or of the source (senders.hpp), not by cudaMemcpyPeer,
 /// which may go another way.
-Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
+Peer try_pair(const Scratch& source, const Scratch& target, unsigned seed) {
   const std::size_t bytes = kPatternWords * sizeof(unsigned);
   const std::vector<unsigned> sent = pattern(seed);
-  {
-    const DeviceScope device(from);
-    check(cudaMemcpy(source.data(), sent.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-    check(cudaDeviceSynchronize(), "cudaMemcpy");
-  }
-  for (const auto& [owner, other] : {std::pair(to, from), std::pair(from, to)}) {
+  DeviceScope device(source.ordinal());
+  check(source.copy(source.data(), sent.data(), bytes), "a copy to a device");
+  for (const Scratch* owner : {&target, &source}) {
+    const Scratch& other = owner == &target ? source : target;
+    device.use(target.ordinal());
+    target.clear();
+    device.use(owner->ordinal());
+    if (!open_peer(owner->ordinal(), other.ordinal())) return Peer::refused;
+    open_pool(other.ordinal(), owner->ordinal());
+    if (!works(owner->copy(target.data(), source.data(), bytes))) return Peer::refused;
     std::vector<unsigned> got(kPatternWords);
-    {
-      const DeviceScope device(to);
-      check(cudaMemset(target.data(), 0, bytes), "cudaMemset");
-      check(cudaDeviceSynchronize(), "cudaMemset");
-    }
-    const DeviceScope device(owner);
-    if (!open_peer(owner, other)) return Peer::refused;
-    open_pool(other, owner);
-    if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
-        !works(cudaStreamSynchronize(nullptr)))
-      return Peer::refused;
-    check(cudaMemcpy(got.data(), target.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    device.use(target.ordinal());
+    check(target.copy(got.data(), target.data(), bytes), "a copy from a device");
     if (got != sent) return Peer::wrong;
   }
   return Peer::direct;
@@ -261,7 +272,6 @@ void start_contexts(const std::vector<int>& ordinals) {
 std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
   const std::size_t count = ordinals.size();
   std::vector<std::unique_ptr<Scratch>> sources, targets;
-  // Where there is no pair, nothing waits for the device, whose streams may be held.
   for (const int ordinal : count > 1 ? ordinals : std::vector<int>{}) {
     sources.push_back(std::make_unique<Scratch>(ordinal));
     targets.push_back(std::make_unique<Scratch>(ordinal));
@@ -270,8 +280,8 @@ std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
   for (std::size_t from = 0; from < count; ++from)
     for (std::size_t to = 0; to < count; ++to)
       if (from != to)
-        peers[from][to] = try_pair(ordinals[from], ordinals[to], *sources[from], *targets[to],
-                                   static_cast<unsigned>(from * count + to));
+        peers[from][to] =
+            try_pair(*sources[from], *targets[to], static_cast<unsigned>(from * count + to));
   return peers;
 }
 

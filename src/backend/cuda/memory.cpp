@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "cpu/blas.hpp"
@@ -111,8 +112,8 @@ Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
   require(location, bytes);
   Block block{.bytes = bytes};
   void* data = nullptr;
+  const DeviceScope device(ordinal(location));
   if (!on_host(location)) {
-    const DeviceScope device(ordinal(location));
     check(cudaMalloc(&data, static_cast<std::size_t>(bytes)), "cudaMalloc");
   } else {
     if (bytes >= kMappedBytes) data = mapped_pinned(rounded(bytes));
@@ -176,14 +177,15 @@ void Memory::give_back_kept() {
 void Memory::free(DeviceId location, const Block& block) {
   held_bytes_[static_cast<std::size_t>(location)] -= block.bytes;
   if (block.arena != nullptr) return;  // it gives its memory back with its last owner
+  DeviceScope device;
+  const bool is_current = device.try_use(ordinal(location));
   if (block.mapped) {
     works(cudaHostUnregister(block.data));
     munmap(block.data, rounded(block.bytes));
   } else if (on_host(location)) {
     works(cudaFreeHost(block.data));
-  } else {
-    DeviceScope device;
-    if (device.try_use(ordinal(location))) works(cudaFree(block.data));
+  } else if (is_current) {
+    works(cudaFree(block.data));
   }
 }
 

@@ -64,7 +64,10 @@ class Memory {
   void give_back(DeviceId location, Block& block);
   void give_back_kept();
   void free(DeviceId location, const Block& block);
-  int ordinal(DeviceId device) const {
+  /// Of a location, whose memory is asked for in the context of this device: the host's in the
+  /// context of the first one.
+  int ordinal(DeviceId location) const {
+    const DeviceId device = on_host(location) ? kFirstDevice : location;
     return settings_.ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }
 

@@ -131,7 +131,7 @@ int Run::finish_putting() {
 /// A thread of a shared run belongs to one device.
 void Run::use(const Stream& stream) {
   if (issuers_ == nullptr) return device_->use(stream.ordinal);
-  check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+  keep_device(stream.ordinal);
 }
 
 void Run::prepare(const Plan& plan) {

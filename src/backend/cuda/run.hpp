@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/stager.hpp"
 #include "backend/cuda/streams.hpp"
 #include "run/issuers.hpp"

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "base/clock.hpp"
 
 namespace fleet::cuda {
@@ -19,12 +20,15 @@ int threads_for_in(int threads) { return std::max(1, threads * 2 / 3); }
 
 }  // namespace
 
-Stager::Stager(int threads) : crew_(threads, threads_for_in(threads)) {
+Stager::Stager(int threads, int ordinal)
+    : ordinal_(ordinal), crew_(threads, threads_for_in(threads)) {
   servers_ = std::make_unique<WorkerCrew>(2, [this](int line) { serve(line); });
 }
 
 Stager::~Stager() {
   servers_.reset();
+  DeviceScope device;
+  device.try_use(ordinal_);
   if (flags_ != nullptr) works(cudaFreeHost(flags_));
   for (std::uint32_t* flags : outgrown_) works(cudaFreeHost(flags));
 }
@@ -36,6 +40,7 @@ bool Stager::begin(std::int32_t copies) {
     capacity_ = 0;
     const std::int32_t wanted = std::max(copies, kFirstCapacity);
     void* data = nullptr;
+    const DeviceScope device(ordinal_);
     check(cudaHostAlloc(&data, static_cast<std::size_t>(wanted) * sizeof(std::uint32_t),
                         cudaHostAllocPortable),
           "cudaHostAlloc");
@@ -87,6 +92,8 @@ std::pair<double, double> Stager::span(std::int32_t number) const {
 
 void Stager::serve(int number) {
   LineState& line = lines_[number];
+  DeviceScope device;  // events are waited for
+  device.try_use(ordinal_);
   for (;;) {
     std::optional<Copy> copy;
     {

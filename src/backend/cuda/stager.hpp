@@ -31,9 +31,10 @@ struct Awaited {
 /// threads. Streams wait for a copy by its flag in pinned memory, without the CPU's help.
 class Stager {
  public:
-  /// `threads` for both lines together. Throws Error(device_failed) where streams cannot wait for
-  /// memory: calls with pageable operands are then the CPU's.
-  explicit Stager(int threads);
+  /// `threads` for both lines together; `ordinal`: of the device in whose context its flags are
+  /// pinned. Throws Error(device_failed) where streams cannot wait for memory: calls with pageable
+  /// operands are then the CPU's.
+  Stager(int threads, int ordinal);
   ~Stager();
   Stager(const Stager&) = delete;
   Stager& operator=(const Stager&) = delete;
@@ -73,6 +74,7 @@ class Stager {
   void mark(std::int32_t number);
   void fail(const char* what);
 
+  const int ordinal_;
   LineState lines_[CopyCrew::kLines];
   CopyCrew crew_;
   std::uint32_t* flags_ = nullptr;        ///< pinned: the run in which a copy was done last

@@ -6,13 +6,15 @@
 #include <algorithm>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/senders.hpp"
 
 namespace fleet::cuda {
 
 Streams::~Streams() {
   DeviceScope device;
-  for (Stream& stream : streams_) {
+  for (; !streams_.empty(); streams_.pop_front()) {
+    Stream& stream = streams_.front();
     device.try_use(stream.ordinal);
     stream.solver.reset();
     stream.blas.reset();
@@ -48,8 +50,11 @@ Stream& Streams::of(const Queue& queue) {
 }
 
 Events::~Events() {
-  for (Pool& pool : pools_)
-    for (cudaEvent_t event : pool.events) works(cudaEventDestroy(event));
+  DeviceScope device;
+  for (std::size_t ordinal = 0; ordinal < pools_.size(); ++ordinal) {
+    if (!pools_[ordinal].events.empty()) device.try_use(static_cast<int>(ordinal));
+    for (cudaEvent_t event : pools_[ordinal].events) works(cudaEventDestroy(event));
+  }
 }
 
 cudaEvent_t Events::next(int ordinal) {

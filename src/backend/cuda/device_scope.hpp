@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// device_scope.hpp: the calling thread belongs to the program, so what CUDA keeps of it is put
+// back. It must not know what is called.
+#pragma once
+#include <cuda.h>
+
+namespace fleet::cuda {
+
+/// Makes devices current in this thread for as long as it lives. Then the thread has the context
+/// again that it had before, which may be one that the program made itself, or none: to go back
+/// with cudaSetDevice would make a context on a device that nobody uses.
+/// Meanwhile what CUDA forbids beside a capture, like memory to be allocated, is allowed in this
+/// thread, and does not break a capture of the program that is under way in another one.
+/// Ends in the thread that it began in.
+class DeviceScope {
+ public:
+  DeviceScope();
+  /// Throws Error(device_failed).
+  explicit DeviceScope(int ordinal) : DeviceScope() { use(ordinal); }
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+  /// Throws Error(device_failed).
+  void use(int ordinal);
+  /// As use(), for those who have to go on: false if the device does not become the current one.
+  bool try_use(int ordinal);
+
+ private:
+  CUcontext before_ = nullptr;
+  CUstreamCaptureMode mode_before_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool has_driver_ = false;  ///< one that says both
+  int now_ = -1;
+};
+
+/// Makes a device current in one of our own threads, which needs nothing back. Throws
+/// Error(device_failed).
+void keep_device(int ordinal);
+
+}  // namespace fleet::cuda
