@@ -57,7 +57,8 @@ def empty(context, shape, dtype, location, order) -> np.ndarray:
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(pointer.value)
     # Views keep `memory` alive through their base. Not freed at exit, since views may be in use.
     weakref.finalize(memory, _give_back, handle, pointer.value).atexit = False
-    return np.ndarray(shape, dtype, buffer=memory, order=order)
+    array = np.ndarray(shape, dtype, buffer=memory, order=order)
+    return array if number == HOST else array.view(_interop.OnDevice)
 
 
 def require_array(value, name: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 try:
-    from . import _arrays, _interop, _level3, _matrices, _tracked, _vectors
+    from . import _arrays, _level3, _matrices, _tracked, _vectors
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
@@ -359,14 +359,13 @@ class Context:
             array = self.empty(shape, dtype, "h" if place is None else place)
             if source is not None:
                 self.copy(array, source)
-            if place not in (None, "h", "p"):
-                array = array.view(_interop.OnDevice)
         return _tracked.Tracked(self, array)
 
     def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:
         """An uninitialised array at a location: 'h' pinned host, 'p' pageable host, or a device.
 
-        The memory is freed with the last array that views it.
+        The memory is freed with the last array that views it. NumPy must not touch elements on a
+        device: `copy` brings them to the host.
         """
         return _arrays.empty(self, shape, dtype, location, order)
 

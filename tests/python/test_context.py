@@ -31,6 +31,15 @@ def test_products_of_arrays_at_every_location(context, location):
     assert context.stats()["last"]["place"] == ",".join([str(location)] * 3)
 
 
+def test_arrays_on_a_device_are_refused_where_numpy_would_touch_them(context):
+    a = context.empty((20, 20), location=1)
+
+    with pytest.raises(fleetblas.BadArgument, match="an array on a device cannot be out"):
+        context.gemm(a, a, out=a)
+    with pytest.raises(fleetblas.BadArgument, match="an array on a device is of float64"):
+        context.gemm(a, np.ones((20, 20), np.complex128))
+
+
 def test_memory_lives_as_long_as_a_view_of_it_and_its_context_too():
     context = fleetblas.Context(backend="host", devices=1)
     view = context.empty((100, 100), np.float32, "h", order="F")[10:20, 5:9]
