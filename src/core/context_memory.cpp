@@ -67,8 +67,12 @@ void* Context::allocate(int location, std::int64_t bytes) {
     device = offloader_.device_of(location - kFirstDevice);
   }
   const bool no_backend = !offloader_.has_backend() || gate::only_cpu_left();
-  if (no_backend && !on_host(device))
-    throw Error(Status::unsupported, "no backend runs here: there is no memory on a device");
+  if (no_backend && !on_host(device)) {
+    const std::string failure = offloader_.why_not_started();
+    throw Error(Status::unsupported, "no backend runs here" +
+                                         (failure.empty() ? "" : " (" + failure + ")") +
+                                         ": there is no memory on a device");
+  }
   if (bytes == 0) return nullptr;
 
   Range range{.bytes = bytes, .location = device};

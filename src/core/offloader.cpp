@@ -89,6 +89,11 @@ bool Offloader::has_backend() const {
   return started != nullptr ? started->engine.backend != nullptr : gpus_possible_;
 }
 
+std::string Offloader::why_not_started() const {
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr && started->failure ? started->failure->what() : "";
+}
+
 const Engine* Offloader::engine_if_started() const {
   const Started* started = published_.load(std::memory_order_acquire);
   return started != nullptr && !started->failure ? &started->engine : nullptr;
@@ -128,7 +133,7 @@ const std::vector<int>& Offloader::users() const {
 }
 
 DeviceId Offloader::device_of(int user_device) {
-  if (users().empty() && has_backend()) engine();
+  if (users().empty() && (has_backend() || !why_not_started().empty())) engine();
   const std::vector<int>& known = users();
   const auto found = std::ranges::find(known, user_device);
   if (found == known.end())

@@ -263,6 +263,15 @@ TEST(GpusThatDoNotStart, LeaveAReasonToWhoAsksForThem) {
       EXPECT_STREQ(fleet_message(), "fake GPUs do not start");
     }
     EXPECT_EQ(fake.opened, 1);
+    void* data = nullptr;
+    EXPECT_EQ(fleet_alloc(context, 0, 64, &data), FLEET_UNSUPPORTED);
+    EXPECT_STREQ(fleet_message(),
+                 "no backend runs here (fake GPUs do not start): there is no memory on a device");
+    const HostContext unnamed("backend=cuda;device_library=" FLEETBLAS_FAKE_GPUS);
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_EQ(fleet_alloc(unnamed, 0, 64, &data), FLEET_DEVICE_FAILED);
+      EXPECT_STREQ(fleet_message(), "fake GPUs do not start");
+    }
   });
 }
 
