@@ -58,8 +58,8 @@ constexpr double kTriangleShare = 0.65;
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 16;
 
-/// Device memory for the time of a test, and a stream of its own: to wait for another one breaks a
-/// capture of the program, or waits for a stream of it that is held.
+/// Device memory for the time of a test, and a stream of its own: to wait for another one, or for
+/// the device, breaks a capture of the program.
 class Scratch {
  public:
   explicit Scratch(int ordinal) : ordinal_(ordinal) {
@@ -272,6 +272,7 @@ void start_contexts(const std::vector<int>& ordinals) {
 std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
   const std::size_t count = ordinals.size();
   std::vector<std::unique_ptr<Scratch>> sources, targets;
+  // Where there is no pair, nothing waits for the device, whose streams may be held.
   for (const int ordinal : count > 1 ? ordinals : std::vector<int>{}) {
     sources.push_back(std::make_unique<Scratch>(ordinal));
     targets.push_back(std::make_unique<Scratch>(ordinal));
