@@ -89,8 +89,9 @@ FLEET_API const char* fleet_message(void);
 FLEET_API fleet_status fleet_context_create(const char* options, fleet_context** context);
 /* Waits for calls in progress and queued, for the events that these wait for, and for streams that
  * fleet_stream_after holds; then frees all memory that fleet_alloc gave from the context, and
- * unpins what is still registered. That waits for the GPUs, which breaks a capture (CUDA graphs) of
- * the program that is under way on one of them; calls do not. Does nothing for NULL. */
+ * unpins what is still registered. That waits for the GPUs, which breaks a capture (CUDA graphs)
+ * that is under way on one of them; calls break none in a non-blocking stream. Does nothing for
+ * NULL. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
 
 /* Allocates memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */

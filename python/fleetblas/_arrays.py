@@ -47,8 +47,11 @@ def empty(context, shape, dtype, location, order) -> np.ndarray:
     if dtype.hasobject:
         raise TypeError("objects cannot lie in memory of the library")
     count = math.prod(int(edge) for edge in shape)
-    if count <= 0 or dtype.itemsize == 0 or number == HOST_PAGEABLE:
+    if number == HOST_PAGEABLE:
         return np.empty(shape, dtype, order)
+    kind = np.ndarray if number == HOST else _interop.OnDevice
+    if count <= 0 or dtype.itemsize == 0:
+        return np.empty(shape, dtype, order).view(kind)
     pointer = ctypes.c_void_p()
     handle = context.handle
     check(
@@ -57,8 +60,7 @@ def empty(context, shape, dtype, location, order) -> np.ndarray:
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(pointer.value)
     # Views keep `memory` alive through their base. Not freed at exit, since views may be in use.
     weakref.finalize(memory, _give_back, handle, pointer.value).atexit = False
-    array = np.ndarray(shape, dtype, buffer=memory, order=order)
-    return array if number == HOST else array.view(_interop.OnDevice)
+    return np.ndarray(shape, dtype, buffer=memory, order=order).view(kind)
 
 
 def require_array(value, name: str) -> None:

@@ -48,6 +48,7 @@ CUresult retain(CUcontext* context, CUdevice device) {
   return *context = reinterpret_cast<CUcontext>(&primaries[device]), CUDA_SUCCESS;
 }
 
+CUresult give_back(CUdevice /*device*/) { return CUDA_SUCCESS; }
 CUresult exchange(CUstreamCaptureMode* other) { return std::swap(*other, mode), CUDA_SUCCESS; }
 
 /// An event or a stream. Its number orders memory between threads as CUDA orders work.
@@ -261,6 +262,7 @@ const DriverFunction driver_functions[] = {
     {"cuCtxSetCurrent", reinterpret_cast<void*>(&set_context)},
     {"cuDeviceGet", reinterpret_cast<void*>(&device_of_number)},
     {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(&retain)},
+    {"cuDevicePrimaryCtxRelease", reinterpret_cast<void*>(&give_back)},
     {"cuThreadExchangeStreamCaptureMode", reinterpret_cast<void*>(&exchange)},
     {"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_for_value)},
     {"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value)},

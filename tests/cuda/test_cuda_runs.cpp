@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "gpu/gpus.hpp"
@@ -38,6 +41,17 @@ TEST(CudaRuns, GoOnInStreamsWhereNoCaptureCanBeOpened) {
     ASSERT_EQ(trace.status, Status::ok) << trace.message << " round " << round;
     ASSERT_EQ(c, std::vector<double>(c.size(), 2 * 3 * kEdge)) << round;
   }
+}
+
+[[noreturn]] void leave_while_kernels_are_loaded() {
+  static const auto* const backend [[maybe_unused]] = gpus().release();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::exit(0);
+}
+
+TEST(CudaRuns, AreOverBeforeWhatCublasHasGoesAtTheEnd) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(leave_while_kernels_are_loaded(), testing::ExitedWithCode(0), "");
 }
 
 TEST(CudaRuns, ScaleMatricesAtHomeBetweenCallsThatUseThem) {

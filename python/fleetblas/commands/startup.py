@@ -15,7 +15,7 @@ from . import common
 CALLS = 3
 DOES = {
     "driver": "CUDA's driver loaded, GPUs counted",
-    "contexts": "a context on each GPU, side by side",
+    "contexts": "a context on each GPU, side by side, while libraries are loaded",
     "libraries": "cuBLAS and cuSOLVER loaded",
     "peer access": "pairs of GPUs connected and tried with data",
     "machine": "rates measured, or read from the cache folder",

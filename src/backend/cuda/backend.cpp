@@ -80,15 +80,17 @@ class CudaBackend final : public Backend {
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
     const ExitGuard inside;
-    const DeviceScope device(devices_.ordinals.front());
+    DeviceScope device;
+    if (!device.try_use(devices_.ordinals.front())) return kPageable;
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
     return location_of_piece(locate(data), locate(last));
   }
 
   bool pin(void* data, std::int64_t bytes) override {
     const ExitGuard inside;
-    const DeviceScope device(devices_.ordinals.front());
-    return works(cudaHostRegister(data, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
+    DeviceScope device;
+    return device.try_use(devices_.ordinals.front()) &&
+           works(cudaHostRegister(data, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
   }
   bool pin_piece(void* data, std::int64_t bytes) override {
     note_piece(data, bytes);

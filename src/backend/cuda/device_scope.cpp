@@ -19,12 +19,13 @@ struct Driver {
   CUresult (*retain)(CUcontext*,
                      CUdevice) = driver_function<decltype(retain)>("cuDevicePrimaryCtxRetain");
 
+  CUresult (*release)(CUdevice) = driver_function<decltype(release)>("cuDevicePrimaryCtxRelease");
   CUresult (*exchange)(CUstreamCaptureMode*) =
       driver_function<decltype(exchange)>("cuThreadExchangeStreamCaptureMode");
 
   bool is_whole() const {
     return current != nullptr && make_current != nullptr && device != nullptr &&
-           retain != nullptr && exchange != nullptr;
+           retain != nullptr && release != nullptr && exchange != nullptr;
   }
 };
 
@@ -33,19 +34,35 @@ const Driver& driver() {
   return all;
 }
 
-/// The context that the runtime uses on a device, kept to the end of the process. The first call
-/// makes it, which takes tenths of a second: side by side for several devices.
-CUresult find_context(int ordinal, CUcontext& context) {
-  constexpr std::size_t kKnownDevices = 64;  // more of them are asked for each time
-  static std::array<std::atomic<CUcontext>, kKnownDevices> known{};
+/// Of more devices nothing is remembered.
+constexpr std::size_t kMostKnown = 64;
+
+/// What the process has of a device: the context that the runtime uses there.
+struct Known {
+  std::atomic<CUcontext> context{nullptr};
+  std::atomic<int> retained{0};
+};
+Known* known(int ordinal) {
+  static std::array<Known, kMostKnown> all{};
   const auto at = static_cast<std::size_t>(ordinal);
-  if (at < kKnownDevices) context = known[at].load(std::memory_order_acquire);
-  if (context != nullptr) return CUDA_SUCCESS;
+  return at < kMostKnown ? &all[at] : nullptr;
+}
+
+CUresult retain(int ordinal, CUcontext& context) {
   CUdevice device = 0;
   if (const CUresult code = driver().device(&device, ordinal); !works(code)) return code;
   const CUresult code = driver().retain(&context, device);
-  if (works(code) && at < kKnownDevices) known[at].store(context, std::memory_order_release);
+  if (Known* const kept = known(ordinal); works(code) && kept != nullptr) {
+    ++kept->retained;
+    kept->context.store(context, std::memory_order_release);
+  }
   return code;
+}
+
+CUresult find_context(int ordinal, CUcontext& context) {
+  if (const Known* const kept = known(ordinal); kept != nullptr)
+    context = kept->context.load(std::memory_order_acquire);
+  return context != nullptr ? CUDA_SUCCESS : retain(ordinal, context);
 }
 
 CUresult make_current(int ordinal) {
@@ -58,14 +75,14 @@ CUresult make_current(int ordinal) {
 }  // namespace
 
 DeviceScope::DeviceScope() {
-  has_driver_ = driver().is_whole() && works(driver().current(&before_)) &&
-                works(driver().exchange(&mode_before_));
+  if (!driver().is_whole()) return;
+  is_known_ = works(driver().current(&before_));
+  has_mode_ = works(driver().exchange(&mode_before_));
 }
 
 DeviceScope::~DeviceScope() {
-  if (!has_driver_) return;
-  if (now_ >= 0) works(driver().make_current(before_));
-  works(driver().exchange(&mode_before_));
+  if (is_known_ && now_ >= 0) works(driver().make_current(before_));
+  if (has_mode_) works(driver().exchange(&mode_before_));
 }
 
 void DeviceScope::use(int ordinal) {
@@ -80,9 +97,25 @@ bool DeviceScope::try_use(int ordinal) {
 }
 
 void keep_device(int ordinal) {
+  thread_local int kept = -1;
+  if (ordinal == kept) return;
   check(make_current(ordinal), "the context of a device");
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   works(driver().exchange(&mode));
+  kept = ordinal;
+}
+
+void retain_context(int ordinal) {
+  CUcontext context = nullptr;
+  if (driver().is_whole()) works(retain(ordinal, context));
+}
+
+void release_context(int ordinal) {
+  Known* const kept = known(ordinal);
+  CUdevice device = 0;
+  if (kept == nullptr || !driver().is_whole() || !works(driver().device(&device, ordinal))) return;
+  kept->context.store(nullptr);
+  for (int times = kept->retained.exchange(0); times > 0; --times) works(driver().release(device));
 }
 
 }  // namespace fleet::cuda

@@ -15,13 +15,13 @@ namespace fleet::cuda {
 class DeviceScope {
  public:
   DeviceScope();
-  /// Throws Error(device_failed).
+  /// Throws Error(device_failed, no_memory).
   explicit DeviceScope(int ordinal) : DeviceScope() { use(ordinal); }
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
-  /// Throws Error(device_failed).
+  /// Throws Error(device_failed, no_memory).
   void use(int ordinal);
   /// As use(), for those who have to go on: false if the device does not become the current one.
   bool try_use(int ordinal);
@@ -29,12 +29,19 @@ class DeviceScope {
  private:
   CUcontext before_ = nullptr;
   CUstreamCaptureMode mode_before_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool has_driver_ = false;  ///< one that says both
+  bool is_known_ = false;  ///< whether before_ is
+  bool has_mode_ = false;  ///< whether mode_before_ was exchanged
   int now_ = -1;
 };
 
 /// Makes a device current in one of our own threads, which needs nothing back. Throws
-/// Error(device_failed).
+/// Error(device_failed, no_memory).
 void keep_device(int ordinal);
+
+/// Makes the context of a device, or has it once more, for the process: side by side for several
+/// devices, since it takes tenths of a second. One that fails says so to whoever uses it.
+void retain_context(int ordinal);
+/// Undoes what retain_context() and uses have come to: nobody uses the device.
+void release_context(int ordinal);
 
 }  // namespace fleet::cuda

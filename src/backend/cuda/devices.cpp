@@ -2,17 +2,41 @@
 // devices.cpp: the start of GPUs: libraries, contexts, peers. It must not know runs.
 #include "backend/cuda/devices.hpp"
 
-#include <algorithm>
+#include <gnu/libc-version.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "backend/cuda/device_scope.hpp"
 #include "base/exit_guard.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet::cuda {
 namespace {
 
-/// By another thread, if there is one.
+/// By another thread, if there is one and if libraries can be loaded beside it: glibc before 2.34
+/// may abort where threads start while a library with thread-local data is loaded (its bug 19329).
 std::future<void> begin_contexts(const std::vector<int>& ordinals, Phases& phases) {
-  return std::async([&] { phases.time("contexts", [&] { start_contexts(ordinals); }); });
+  int major = 0, minor = 0;
+  std::sscanf(gnu_get_libc_version(), "%d.%d", &major, &minor);
+  const bool is_safe = major > 2 || (major == 2 && minor >= 34);
+  return std::async(is_safe ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                    [&] { phases.time("contexts", [&] { start_contexts(ordinals); }); });
+}
+
+/// Where there is none, nobody needs the contexts.
+std::shared_ptr<const CublasLibrary> load_cublas(std::future<void>& contexts,
+                                                 const std::vector<int>& ordinals) {
+  try {
+    return CublasLibrary::load();
+  } catch (...) {
+    if (contexts.wait_for(std::chrono::seconds(0)) != std::future_status::deferred) {
+      contexts.get();
+      for (const int ordinal : ordinals) release_context(ordinal);
+    }
+    throw;
+  }
 }
 
 std::vector<std::vector<Peer>> connected(std::future<void>& contexts,
@@ -42,7 +66,7 @@ Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, 
     : phases(of_start),
       ordinals(cuda_ordinals),
       contexts(begin_contexts(ordinals, phases)),
-      cublas(phases.time("libraries", [] { return CublasLibrary::load(); })),
+      cublas(phases.time("libraries", [&] { return load_cublas(contexts, ordinals); })),
       cusolver(phases.time("libraries", [&] { return load_cusolver(options, *cublas); })),
       peers(connected(contexts, ordinals, phases)),
       whole(

@@ -46,11 +46,11 @@ KeptGraph Graphs::graph(const GraphKey& key) {
 
 KeptGraph Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
   cudaGraphExec_t instance = nullptr;
-  int ordinal = 0;
-  check(cudaGetDevice(&ordinal), "cudaGetDevice");
   const cudaError_t code = cudaGraphInstantiate(&instance, graph, 0);
   works(cudaGraphDestroy(graph));
   check(code, "cudaGraphInstantiate");
+  int ordinal = 0;
+  works(cudaGetDevice(&ordinal));
   const KeptGraph kept(instance, [ordinal](cudaGraphExec_t last) {
     DeviceScope device;
     device.try_use(ordinal);

@@ -4,9 +4,12 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -23,10 +26,38 @@ namespace {
 constexpr std::array kUsualTypes{DataType::f64, DataType::f32};
 
 /// Shared by those who load beside the program.
-std::shared_mutex& under_way() {
-  static std::shared_mutex mutex;
+std::shared_timed_mutex& under_way() {
+  static auto& mutex = *new std::shared_timed_mutex;  // threads may outlive exit()
   return mutex;
 }
+
+std::atomic<bool> is_ending{false};
+
+/// What cuBLAS registers in its first calls for the end of the process is done before an ExitGuard
+/// that was installed earlier, and takes away what these calls use. Objects of the thread that ends
+/// the process go before all of that: the one of the main thread waits.
+class LoadsBeforeExit {
+ public:
+  LoadsBeforeExit() = default;
+  ~LoadsBeforeExit() {
+    constexpr auto kLongestWait = std::chrono::seconds(2);
+    const bool is_main_thread = syscall(SYS_gettid) == process_;
+    if (getpid() != process_ || !is_main_thread) return;  // a fork, or a thread that ends alone
+    is_ending = true;
+    const std::unique_lock none_loads(under_way(), kLongestWait);
+  }
+  LoadsBeforeExit(const LoadsBeforeExit&) = delete;
+  LoadsBeforeExit& operator=(const LoadsBeforeExit&) = delete;
+
+  /// By each thread of the program that may end it.
+  static void wait_in_this_thread() {
+    thread_local const LoadsBeforeExit all;
+    static_cast<void>(all);
+  }
+
+ private:
+  const pid_t process_ = getpid();
+};
 
 /// Kernels are the process's, whatever context of the library asked for them. Bits of usual types,
 /// by CUDA's number of the device.
@@ -43,6 +74,7 @@ struct KernelLoader::Device {
   ~Device() {
     DeviceScope scope;
     scope.try_use(ordinal);
+    solver.reset();
     blas.reset();
     if (stream != nullptr) works(cudaStreamDestroy(stream));
   }
@@ -86,7 +118,7 @@ struct KernelLoader::Shared {
       const ExitGuard inside;
       const std::shared_lock loading(under_way());
       const std::lock_guard lock(device.mutex);
-      if (device.is_wanted) return;
+      if (device.is_wanted || is_ending) return;
       const DeviceScope scope(device.ordinal);
       load(device, type);
     }
@@ -115,6 +147,7 @@ KernelLoader::~KernelLoader() {
 }
 
 void KernelLoader::begin() {
+  LoadsBeforeExit::wait_in_this_thread();
   // The program's handlers of signals are for its own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -137,6 +170,7 @@ void KernelLoader::begin() {
 }
 
 std::unique_ptr<CublasHandle> KernelLoader::take(std::size_t index, cudaStream_t stream) {
+  LoadsBeforeExit::wait_in_this_thread();
   Device& device = shared_->devices[index];
   device.is_wanted = true;
   const std::lock_guard lock(device.mutex);
@@ -162,7 +196,7 @@ void KernelLoader::finish(std::size_t index) {
     device.solver = CusolverHandle::make(shared_->solver, nullptr);
 }
 
-std::unique_lock<std::shared_mutex> KernelLoader::wait_for_all() {
+std::unique_lock<std::shared_timed_mutex> KernelLoader::wait_for_all() {
   return std::unique_lock(under_way());
 }
 

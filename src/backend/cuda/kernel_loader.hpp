@@ -37,7 +37,7 @@ class KernelLoader {
   void finish(std::size_t device);
   /// None of the process has anything under way beside it, or begins, as long as the lock lives and
   /// then as long as a stream is held.
-  static std::unique_lock<std::shared_mutex> wait_for_all();
+  static std::unique_lock<std::shared_timed_mutex> wait_for_all();
 
  private:
   struct Device;

@@ -254,10 +254,10 @@ int visible_devices(std::string& why) {
 }
 
 void start_contexts(const std::vector<int>& ordinals) {
-  // The first call for a device makes its context, which takes tenths of a second.
   const auto start = [](int ordinal) {
+    retain_context(ordinal);
     DeviceScope device;
-    if (device.try_use(ordinal)) works(cudaFree(nullptr));
+    if (device.try_use(ordinal)) works(cudaFree(nullptr));  // what the runtime has of it
   };
   std::vector<std::future<void>> starting;
   for (const int ordinal : ordinals) {

@@ -22,7 +22,7 @@ def in_new_process(function, *arguments):
 
 def in_new_thread(function, *arguments, **options):
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(function, *arguments, **options).result()
+        return pool.submit(function, *arguments, **options).result()
 
 
 def new_context(**options):
@@ -57,6 +57,11 @@ def current(driver):
     return context.value
 
 
+def context_after(driver, gpu):
+    multiply_and_close(gpu, devices=f"{gpu},")
+    return current(driver)
+
+
 def has_context(driver, device):
     flags, active = c_uint(), c_int()
     driver("cuDevicePrimaryCtxGetState", c_int(device), byref(flags), byref(active))
@@ -66,8 +71,8 @@ def has_context(driver, device):
 def use_the_last_gpu(last):
     driver = Driver()
     multiply_and_close(last, devices=f"{last},")
-    in_new_thread(multiply_and_close, last, devices=f"{last},")
-    return current(driver), [has_context(driver, device) for device in range(last + 1)]
+    contexts = [current(driver), in_new_thread(context_after, driver, last)]
+    return contexts, [has_context(driver, device) for device in range(last + 1)]
 
 
 def use_a_context_of_its_own():
@@ -97,9 +102,9 @@ def test_no_other_gpu_gets_a_context(gpus):
         pytest.skip("needs two GPUs")
     last = max(gpus)
 
-    context, states = in_new_process(use_the_last_gpu, last)
+    contexts, states = in_new_process(use_the_last_gpu, last)
 
-    assert context is None
+    assert contexts == [None, None]
     assert states == [device == last for device in range(last + 1)]
 
 
