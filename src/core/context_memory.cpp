@@ -55,8 +55,11 @@ std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::
     const auto turn = take_turn();
     start_devices();
   }
-  Backend* const backend = offloader_.backend_if_started();
-  return {backend != nullptr ? backend->locate(data, bytes) : kPageable, pooled};
+  if (Backend* const backend = offloader_.backend_if_started(); backend != nullptr)
+    return {backend->locate(data, bytes), pooled};
+  if (!offloader_.has_backend() && program_uses_gpus())
+    require_readable(data, bytes, "no GPU of the program can be used here");
+  return {kPageable, pooled};
 }
 
 void* Context::allocate(int location, std::int64_t bytes) {

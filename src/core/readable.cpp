@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -25,13 +26,11 @@ bool word_is_readable(std::uintptr_t address) {
 
 }  // namespace
 
-void require_readable(const void* data, std::int64_t bytes) {
+void require_readable(const void* data, std::int64_t bytes, std::string_view why) {
   const auto first = reinterpret_cast<std::uintptr_t>(data);
   const auto last = first + static_cast<std::uintptr_t>(bytes) - 1;
   if (bytes > 0 && !(word_is_readable(first) && word_is_readable(last)))
-    throw Error(
-        Status::unsupported,
-        "the CPU cannot reach an operand, and no device works in a forked child or at exit");
+    throw Error(Status::unsupported, "the CPU cannot reach an operand, and " + std::string(why));
 }
 
 }  // namespace fleet

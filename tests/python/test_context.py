@@ -3,6 +3,10 @@
 
 import gc
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import fleetblas
 import numpy as np
@@ -38,6 +42,45 @@ def test_arrays_on_a_device_are_refused_where_numpy_would_touch_them(context):
         context.gemm(a, a, out=a)
     with pytest.raises(fleetblas.BadArgument, match="an array on a device is of float64"):
         context.gemm(a, np.ones((20, 20), np.complex128))
+
+
+PRODUCT_BEYOND_REACH = """
+import ctypes, sys
+import fleetblas, numpy as np
+from fleetblas._native import check, library
+
+ctypes.CDLL(sys.argv[1])  # the program uses GPUs, which FleetBLAS cannot
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+away = libc.mmap(None, ctypes.c_size_t(4096), 0, 0x22, -1, ctypes.c_long(0))
+here, n = np.ones(4), ord("n")
+try:
+    check(library.fleet_dgemm(None, n, n, 2, 2, 2, 1.0, away, 2, here.ctypes.data, 2, 0.0,
+                              here.ctypes.data, 2))
+except fleetblas.Error as error:
+    print(error.status, error, here)
+"""
+
+
+def test_memory_of_gpus_that_cannot_be_used_is_refused(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    driver, empty = tmp_path / "libcuda.so.1", tmp_path / "empty.c"
+    empty.write_text("int fleet_nothing;\n")
+    words = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{driver.name}", empty, "-o", driver]
+    subprocess.run(words, check=True, timeout=60)
+
+    done = subprocess.run(
+        [sys.executable, "-c", PRODUCT_BEYOND_REACH, driver],
+        env={**os.environ, "FLEETBLAS_BACKEND": "auto"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    message = "the CPU cannot reach an operand, and no GPU of the program can be used here"
+    assert done.stdout == f"unsupported {message} [1. 1. 1. 1.]\n", done.stderr
 
 
 def test_memory_lives_as_long_as_a_view_of_it_and_its_context_too():

@@ -18,7 +18,6 @@ struct Driver {
   CUresult (*device)(CUdevice*, int) = driver_function<decltype(device)>("cuDeviceGet");
   CUresult (*retain)(CUcontext*,
                      CUdevice) = driver_function<decltype(retain)>("cuDevicePrimaryCtxRetain");
-
   CUresult (*release)(CUdevice) = driver_function<decltype(release)>("cuDevicePrimaryCtxRelease");
   CUresult (*exchange)(CUstreamCaptureMode*) =
       driver_function<decltype(exchange)>("cuThreadExchangeStreamCaptureMode");
