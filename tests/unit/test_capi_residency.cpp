@@ -101,15 +101,24 @@ TEST(Residency, WhatIsReadBehindItsCallsComesHomeWhileTheyAreComputed) {
   for (const bool waits : {false, true}) {
     const Context context(test::small_tiles(2));
     const Square a(context, 1), b(context, 1), c(context, 0);
+    fleet_event *begin = nullptr, *event = nullptr;  // the call begins when the read is queued
+    ASSERT_EQ(fleet_event_create(&begin), FLEET_OK);
+    ASSERT_EQ(fleet_matrix_after(a.matrix.get(), begin), FLEET_OK);
     ASSERT_EQ(multiply(context, a, b, 0.0, c), FLEET_OK);
-    fleet_event* event = nullptr;
     if (!waits) {
       ASSERT_EQ(fleet_matrix_read_async(c.matrix.get(), 0, 0, kEdge, kEdge, &event), FLEET_OK);
+      EXPECT_EQ(fleet_event_set(begin, FLEET_OK), FLEET_OK);
       EXPECT_EQ(fleet_event_wait(event), FLEET_OK);
       fleet_event_destroy(event);
     } else {
+      std::thread later([begin] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        fleet_event_set(begin, FLEET_OK);
+      });
       EXPECT_EQ(c.read(), FLEET_OK);
+      later.join();
     }
+    fleet_event_destroy(begin);
     EXPECT_TRUE(c.is(1));
     EXPECT_EQ(to_host(context), kBytes);
     auto tasks = tasks_of_last_run(context);
