@@ -101,8 +101,7 @@ class CudaBackend final : public Backend {
     // They copy by what the driver has found out about the memory.
     devices_.graphs.clear();
     DeviceScope device;
-    device.try_use(devices_.ordinals.front());
-    works(cudaHostUnregister(data));
+    if (device.try_use(devices_.ordinals.front())) works(cudaHostUnregister(data));
   }
 
   void* allocate(DeviceId location, std::int64_t bytes) override {

@@ -38,10 +38,10 @@ class DeviceScope {
 /// Error(device_failed, no_memory).
 void keep_device(int ordinal);
 
-/// Makes the context of a device, or has it once more, for the process: side by side for several
-/// devices, since it takes tenths of a second. One that fails says so to whoever uses it.
+/// Keeps the context of a device for the process, and makes it where there is none, which takes
+/// tenths of a second. Threads may do so side by side. Whoever uses the device learns of a failure.
 void retain_context(int ordinal);
-/// Undoes what retain_context() and uses have come to: nobody uses the device.
+/// Gives it back. Nobody uses the device any more.
 void release_context(int ordinal);
 
 }  // namespace fleet::cuda

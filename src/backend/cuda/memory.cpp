@@ -178,13 +178,13 @@ void Memory::free(DeviceId location, const Block& block) {
   held_bytes_[static_cast<std::size_t>(location)] -= block.bytes;
   if (block.arena != nullptr) return;  // it gives its memory back with its last owner
   DeviceScope device;
-  const bool is_current = device.try_use(ordinal(location));
+  if (!device.try_use(ordinal(location))) return;  // lost with the context
   if (block.mapped) {
     works(cudaHostUnregister(block.data));
     munmap(block.data, rounded(block.bytes));
   } else if (on_host(location)) {
     works(cudaFreeHost(block.data));
-  } else if (is_current) {
+  } else {
     works(cudaFree(block.data));
   }
 }

@@ -28,7 +28,7 @@ Stager::Stager(int threads, int ordinal)
 Stager::~Stager() {
   servers_.reset();
   DeviceScope device;
-  device.try_use(ordinal_);
+  if (!device.try_use(ordinal_)) return;
   if (flags_ != nullptr) works(cudaFreeHost(flags_));
   for (std::uint32_t* flags : outgrown_) works(cudaFreeHost(flags));
 }
