@@ -42,8 +42,8 @@ void run_factoring(const Launch& launch, const Handles& handles, char* workspace
 bool can_update_in_two(const Launch& launch);
 /// An update of getrf in two streams: the exchange of rows and those of U, which memory bounds, for
 /// columns of which products come later, while the arithmetic units have those of columns before.
-/// `rows` has the workspace, and goes on after what `products` has now; whoever waits for `products`
-/// then has waited for both. Throws as run_factoring, and then waits for `rows`.
+/// `rows` has the workspace, and goes on after what `products` has now; whoever waits for
+/// `products` then has waited for both. Throws as run_factoring, and then waits for `rows`.
 void run_update_in_two(const Launch& launch, const Handles& rows, char* workspace,
                        const Handles& products);
 
