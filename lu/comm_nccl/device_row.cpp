@@ -33,6 +33,27 @@ constexpr double kStartS = 60, kStartShare = 0.5;
 /// Ranks have said all when they end.
 constexpr double kEndS = 5;
 
+/// Makes a context the current one of this thread, which is the program's and gets its own back.
+class ContextScope {
+ public:
+  ContextScope(const Libraries& calls, CudaContext* context) : calls_(calls) {
+    is_known_ = calls.current(&before_) == 0;
+    status_ = calls.use(context);
+  }
+  ~ContextScope() {
+    if (is_known_) calls_.use(before_);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  int status() const { return status_; }
+
+ private:
+  const Libraries& calls_;
+  CudaContext* before_ = nullptr;
+  bool is_known_ = false;
+  int status_ = 0;
+};
+
 /// NCCL on one device of this rank. Whatever goes wrong ends it for good: other ranks may never
 /// come.
 class Link {
@@ -41,7 +62,7 @@ class Link {
       : calls_(calls), context_(context), device_(device) {}
   ~Link() {
     const std::lock_guard lock(mutex_);
-    calls_.use(context_);
+    const ContextScope scope(calls_, context_);
     if (comm_ != nullptr && under_way_ == 0 && std::uncaught_exceptions() == 0) finish();
     end();
     if (stream_ != nullptr) calls_.end_stream(stream_);
@@ -52,7 +73,8 @@ class Link {
   /// Returns when all ranks have.
   void begin(const NcclId& id, int rank, int size, double limit_s) {
     const std::lock_guard lock(mutex_);
-    require_cuda(calls_.use(context_));
+    const ContextScope scope(calls_, context_);
+    require_cuda(scope.status());
     // Before products, which fill the device: they hide what is under way.
     int least = 0, greatest = 0;
     require_cuda(calls_.priorities(&least, &greatest));
@@ -70,7 +92,8 @@ class Link {
   CudaEvent* broadcast(double* data, std::int64_t count, int root, double limit_s) {
     const std::lock_guard lock(mutex_);
     require_alive();
-    require_cuda(calls_.use(context_));
+    const ContextScope scope(calls_, context_);
+    require_cuda(scope.status());
     CudaEvent* event = nullptr;
     require_cuda(calls_.make_event(&event, Libraries::kNoTiming));
     try {
@@ -89,7 +112,8 @@ class Link {
   bool is_done(CudaEvent* event) {
     const std::lock_guard lock(mutex_);
     require_alive();
-    require_cuda(calls_.use(context_));  // any thread may ask
+    const ContextScope scope(calls_, context_);  // any thread may ask
+    require_cuda(scope.status());
     const int state = calls_.query(event);
     if (state == 0) {
       --under_way_;
@@ -105,15 +129,17 @@ class Link {
   /// Nothing is read or written any more.
   void give_up() {
     const std::lock_guard lock(mutex_);
+    const ContextScope scope(calls_, context_);
     end();
   }
   void give_up_what_is_under_way() {
     const std::lock_guard lock(mutex_);
+    const ContextScope scope(calls_, context_);
     if (under_way_ > 0) end();
   }
   void free(CudaEvent* event) {
     const std::lock_guard lock(mutex_);
-    calls_.use(context_);
+    const ContextScope scope(calls_, context_);
     calls_.end_event(event);
   }
   std::string name() const { return "NCCL " + calls_.version_text(); }
@@ -224,7 +250,10 @@ double number_of(const Libraries& calls, const DeviceRow::Place& place, CudaCont
   int handle = 0, device = -1;
   DeviceName name{};
   if (place.device < 0 || calls.device(&handle, place.device) != 0 ||
-      calls.context(context, handle) != 0 || calls.use(*context) != 0 ||
+      calls.context(context, handle) != 0)
+    return 0;
+  const ContextScope scope(calls, *context);
+  if (scope.status() != 0 ||
       calls.pointer(&device, Libraries::kDeviceOfMemory,
                     reinterpret_cast<std::uintptr_t>(place.data)) != 0 ||
       device != place.device || calls.name(&name, handle) != 0)

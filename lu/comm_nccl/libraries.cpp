@@ -63,7 +63,7 @@ bool find_all(void* nccl, void* driver, Libraries& all) {
          find(driver, "cuDeviceGet", all.device) && find(driver, "cuDeviceGetUuid", all.name) &&
          find(driver, "cuPointerGetAttribute", all.pointer) &&
          find(driver, "cuDevicePrimaryCtxRetain", all.context) &&
-         find(driver, "cuCtxSetCurrent", all.use) &&
+         find(driver, "cuCtxGetCurrent", all.current) && find(driver, "cuCtxSetCurrent", all.use) &&
          find(driver, "cuCtxGetStreamPriorityRange", all.priorities) &&
          find(driver, "cuStreamCreateWithPriority", all.make_stream) &&
          find(driver, "cuStreamDestroy_v2", all.end_stream) &&

@@ -55,6 +55,7 @@ struct Libraries {
   int (*device)(int*, int) = nullptr;
   int (*name)(DeviceName*, int) = nullptr;
   int (*context)(CudaContext**, int) = nullptr;
+  int (*current)(CudaContext**) = nullptr;
   int (*use)(CudaContext*) = nullptr;
   int (*pointer)(void* value, int attribute, unsigned long long address) = nullptr;
   int (*priorities)(int* least, int* greatest) = nullptr;

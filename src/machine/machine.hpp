@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "problem/factorization.hpp"
@@ -42,6 +43,11 @@ struct KernelRate {
       0;  ///< `flops_per_s` before runs corrected it (corrections.hpp); 0: they did not
   friend bool operator==(const KernelRate&, const KernelRate&) = default;
 };
+
+/// The order of a device's rates.
+inline std::pair<DataType, std::int64_t> type_and_edge(const KernelRate& rate) {
+  return {rate.type, rate.edge};
+}
 
 /// Power of a device by what it does, in watts. Kernels, copies and exchanges that go on at once
 /// each draw what they do beyond waiting. All are known, or none (0).

@@ -13,10 +13,6 @@
 namespace fleet {
 namespace {
 
-std::pair<DataType, std::int64_t> type_and_edge(const KernelRate& rate) {
-  return {rate.type, rate.edge};
-}
-
 /// Times products on all cores, which is how calls that are not offloaded are computed.
 class HostKernels {
  public:

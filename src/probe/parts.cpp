@@ -62,9 +62,7 @@ void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
     std::erase_if(host.kernels, [&](const KernelRate& rate) { return rate.type == type; });
     host.kernels.insert(host.kernels.end(), rates.begin(), rates.end());
   }
-  std::ranges::sort(host.kernels, [](const KernelRate& a, const KernelRate& b) {
-    return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
-  });
+  std::ranges::sort(host.kernels, {}, type_and_edge);
 }
 
 void measure_pinning(Backend& backend, ProbeSession& session) {

@@ -303,9 +303,7 @@ void Prober::adopt(DeviceId id) {
   kernels.insert(kernels.end(), found.begin(), found.end());
   found.clear();
   if (kernels.empty()) kernels = said_kernels(id);  // no tile fitted into its memory
-  std::ranges::sort(kernels, [](const KernelRate& a, const KernelRate& b) {
-    return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
-  });
+  std::ranges::sort(kernels, {}, type_and_edge);
   if (!backend_.overlaps_launches()) return;
   // Rates must not fall with the edge, which subtracting launches can cause for small products.
   for (std::size_t i = kernels.size(); i-- > 1;)

@@ -62,8 +62,12 @@ struct Config {
   int blocking;
 };
 
+void* current_context = nullptr;
+
 /// A process uses one.
-int current_device = -1;
+int current_device() {
+  return current_context == nullptr ? -1 : *static_cast<int*>(current_context);
+}
 
 /// One for all: a process has one stream, and asks after each message before the next.
 std::shared_ptr<Message> last;
@@ -90,7 +94,7 @@ EXPORTED int ncclCommInitRankConfig(void** comm, int, Id id, int rank, Config* c
   *comm = new Rank{.rank = rank, .id = std::string(id.bytes) + "-" + std::to_string(made++)};
   return kInProgress;
 }
-EXPORTED int ncclCommCuDevice(void*, int* device) { return *device = current_device, 0; }
+EXPORTED int ncclCommCuDevice(void*, int* device) { return *device = current_device(), 0; }
 EXPORTED int ncclCommFinalize(void* comm) {
   static_cast<Rank*>(comm)->questions = 0;
   return kInProgress;
@@ -140,11 +144,10 @@ EXPORTED int cuDevicePrimaryCtxRetain(void** context, int device) {
   devices[device] = device;
   return *context = &devices[device], 0;
 }
-EXPORTED int cuCtxSetCurrent(void* context) {
-  return current_device = *static_cast<int*>(context), 0;
-}
+EXPORTED int cuCtxGetCurrent(void** context) { return *context = current_context, 0; }
+EXPORTED int cuCtxSetCurrent(void* context) { return current_context = context, 0; }
 EXPORTED int cuPointerGetAttribute(void* value, int, unsigned long long) {
-  *static_cast<int*>(value) = is_asked_for("elsewhere") ? -1 : current_device;
+  *static_cast<int*>(value) = is_asked_for("elsewhere") ? -1 : current_device();
   return 0;
 }
 EXPORTED int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
