@@ -90,8 +90,8 @@ FLEET_API fleet_status fleet_context_create(const char* options, fleet_context**
 /* Waits for calls in progress and queued, for the events that these wait for, and for streams that
  * fleet_stream_after holds; then frees all memory that fleet_alloc gave from the context, and
  * unpins what is still registered. That waits for the GPUs, which breaks a capture (CUDA graphs)
- * that is under way on one of them; calls break none in a non-blocking stream. Does nothing for
- * NULL. */
+ * that is under way on one of them; calls break none, but for the start of devices beside a capture
+ * in a blocking stream. Does nothing for NULL. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
 
 /* Allocates memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */
@@ -104,8 +104,9 @@ FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* 
  * ones too. Use it for operands that the caller's own kernels may still write or read. Calls are
  * complete when they return, so work that the caller starts after them needs no such call. Queued
  * calls need not keep the caller waiting: see fleet_event_record. FLEET_BAD_ARGUMENT: the context
- * does not use this device; FLEET_UNSUPPORTED: it uses none. Virtual devices have no streams: the
- * function does nothing for them. */
+ * does not use this device; FLEET_UNSUPPORTED: it uses none, or the stream is being captured (CUDA
+ * graphs), or it is the default stream and waits for such a one; the capture goes on. Virtual
+ * devices have no streams: the function does nothing for them. */
 FLEET_API fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream);
 /* What a plan is predicted to cost. */
 typedef struct fleet_cost {
@@ -130,6 +131,7 @@ FLEET_API fleet_status fleet_trim(fleet_context* context);
 /* Makes existing host memory reachable for devices (pinned) until it is unregistered. If the system
  * refuses, the memory stays pageable and works as such: FLEET_OK. */
 FLEET_API fleet_status fleet_host_register(fleet_context* context, void* data, size_t bytes);
+/* Waits for calls that use the memory, and until no stream waits for an event. */
 FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data);
 
 /* C := alpha*op(A)*op(B) + beta*C on the devices expected to finish it first.
@@ -544,14 +546,17 @@ FLEET_API fleet_status fleet_event_record(fleet_context* context, int device, vo
 FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const fleet_event* event);
 /* What the program puts into this stream from now on starts after the event (device, stream and
  * errors as for fleet_wait_stream). For work that uses the result of a call: the event of
- * fleet_matrix_read_async, since results stay where they were computed. Returns at once: the device
- * waits, not the program. The stream goes on after an event that failed, too, and when the process
+ * fleet_matrix_read_async, since results stay where they were computed. The device waits, not the
+ * program, but for calls that are queued and may start: CUDA loads kernels only while no stream
+ * waits, so the function returns once those of them are done that are the first of their kind and
+ * sizes, or after a second. What needs a kernel that is not loaded while a stream waits is computed
+ * by the CPU. The stream goes on after an event that failed, too, and when the process
  * exits: fleet_event_wait has the status. Until the event is done, whatever waits for the stream
  * waits for the event, such as cudaDeviceSynchronize, cudaFree or, unless the stream was made with
  * cudaStreamNonBlocking, the default stream; do nothing of the kind in a thread on which the event
- * depends. A context that starts several devices, as its first call does, waits for them too, and
- * so does cuBLAS where it loads a kernel for the first time. Streams share a few hardware queues,
- * in which what is behind a waiting stream waits too. Ours have another priority than streams have
+ * depends, and no fleet_host_unregister. A context that starts several devices, as its first call
+ * does, waits for them too. Streams share a few hardware queues, in which what is behind a waiting
+ * stream waits too. Ours have another priority than streams have
  * by default, and so other queues; a program with many streams, or with priorities, should set
  * CUDA_DEVICE_MAX_CONNECTIONS=32, and none should set CUDA_MODULE_LOADING=EAGER: beside a waiting
  * stream, calls did not end with it on H100.

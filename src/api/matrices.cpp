@@ -299,9 +299,14 @@ fleet_status fleet_event_record(fleet_context* context, int device, void* stream
 fleet_status fleet_stream_after(fleet_context* context, int device, void* stream,
                                 const fleet_event* event) {
   return guarded([&] {
-    Event& done = *required(event, "event")->event;
-    if (event->source == fleet_event::Source::call && !done.done()) event->context->start();
-    context_of(context).hold_stream(device, stream, done);
+    const fleet_event& known = *required(event, "event");
+    // Devices may have to start: the program may destroy its handle meanwhile.
+    const std::shared_ptr<Event> kept = known.event;
+    if (known.source == fleet_event::Source::call && !kept->done()) {
+      known.context->start();
+      known.context->wait_for_first_calls();
+    }
+    context_of(context).hold_stream(device, stream, *kept);
   });
 }
 

@@ -3,8 +3,10 @@
 #include "backend/device_library.hpp"
 
 #include <dlfcn.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "base/error.hpp"
@@ -31,6 +33,35 @@ std::string path_of(const Options& options) {
   return options.device_library.empty() ? path_beside_this() : options.device_library;
 }
 
+std::atomic<const DeviceLibrary*> in_use{nullptr};
+
+/// What cuBLAS registers in its first calls for the end of the process is done before the exit
+/// handlers that were installed earlier, and takes away what these calls use. Objects of the thread
+/// that ends the process go before all handlers: the one of the main thread sees to it.
+class BeforeExit {
+ public:
+  BeforeExit() = default;
+  ~BeforeExit() {
+    const DeviceLibrary* const library = in_use;
+    const bool is_main_thread = syscall(SYS_gettid) == process_;
+    if (getpid() != process_ || !is_main_thread) return;  // a fork, or a thread that ends alone
+    if (library != nullptr && library->before_exit != nullptr) library->before_exit();
+  }
+  BeforeExit(const BeforeExit&) = delete;
+  BeforeExit& operator=(const BeforeExit&) = delete;
+
+  static bool is_watched_by_this_thread() {
+    thread_local const BeforeExit watch;
+    return watch.process_ != 0;
+  }
+
+ private:
+  const pid_t process_ = getpid();
+};
+
+/// The main thread loads this library, but may never call it.
+[[maybe_unused]] const bool is_watched = BeforeExit::is_watched_by_this_thread();
+
 bool is_readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
 }  // namespace
@@ -46,6 +77,8 @@ const DeviceLibrary& device_library(const Options& options) {
   const DeviceLibrary* found = entry != nullptr ? entry() : nullptr;
   if (found == nullptr || found->version != kDeviceLibraryVersion)
     throw Error(Status::unsupported, path + " belongs to another version of this library");
+  BeforeExit::is_watched_by_this_thread();
+  in_use = found;
   return *found;
 }
 

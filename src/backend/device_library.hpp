@@ -16,13 +16,17 @@ struct DeviceLibrary {
   int version = 0;
   /// GPUs visible to this process. 0, with the reason in `why`, where there are none or no driver.
   int (*count)(std::string& why) = nullptr;
+  /// Those of these GPUs that have room for a context, and for some bytes, now.
+  std::vector<int> (*usable)(const std::vector<int>& ids) = nullptr;
   std::unique_ptr<Backend> (*open)(const Options& options, const std::vector<int>& ids) = nullptr;
   /// Driver, and name and identity of each GPU: what measured rates depend on.
   std::string (*identity)(const std::vector<int>& ids) = nullptr;
+  /// To be called when the process ends, before any exit handler.
+  void (*before_exit)() = nullptr;
 };
 
 /// Raised whenever the interface between the two changes, Options and Backend included.
-inline constexpr int kDeviceLibraryVersion = 10;
+inline constexpr int kDeviceLibraryVersion = 11;
 inline constexpr const char* kDeviceLibrarySymbol = "fleet_device_library";
 
 /// Whether there could be a GPU here. Cheap: looks only for the driver's device files, or for the

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
@@ -25,6 +27,21 @@ constexpr std::size_t kMostAtOnce = 128;
 
 constexpr const char* kLost =
     "elements of the matrix are undefined: the device that alone had them was lost";
+
+constexpr std::size_t kMostKinds = 4096;
+
+/// Calls of a kind are made of the same kernels.
+using Kind = std::tuple<Routine, DataType, Side, Uplo, Diag, Op, Op, std::int64_t, std::int64_t,
+                        std::int64_t, std::int64_t>;
+Kind kind_of(const CallShape& call) {
+  return {call.routine, call.type, call.side, call.uplo, call.diag, call.op_a,
+          call.op_b,    call.m,    call.n,    call.k,    call.batch};
+}
+
+/// Neither a read nor a transfer.
+bool is_computed(const QueuedCall& queued) {
+  return !queued.only_reads && queued.transfer == nullptr;
+}
 
 /// Throws what an event has failed with.
 [[noreturn]] void refuse_for(const Event& failed, const std::string& what) {
@@ -62,6 +79,7 @@ struct CallQueue::Line {
       is_idle = done == running.size();
       has_changed = true;  // what waited for these may start
       note_failed(done);
+      note_kinds(done);
       under_way.fetch_sub(std::erase_if(
           pending, [](const PendingCall& call) { return call.queued.event->done(); }));
       running.clear();
@@ -129,6 +147,25 @@ struct CallQueue::Line {
       is_all_undefined = true;
     }
     has_undefined = is_all_undefined || !undefined.empty();
+  }
+
+  void note_kinds(std::size_t done) noexcept {
+    try {
+      if (kinds.size() > kMostKinds) kinds.clear();
+      for (const QueuedCall& queued : std::span(running).first(done))
+        if (is_computed(queued) && queued.event->status() == Status::ok)
+          kinds.insert(kind_of(queued.call));
+    } catch (const std::bad_alloc&) {
+      // They count as new ones again.
+    }
+  }
+
+  /// May one start that is the first of its kind?
+  bool has_first_calls() const {
+    return std::ranges::any_of(pending, [&](const PendingCall& call) {
+      return is_computed(call.queued) && may_start(call) &&
+             !kinds.contains(kind_of(call.queued.call));
+    });
   }
 
   bool is_used(const Block& block, Use use) const {
@@ -202,6 +239,7 @@ struct CallQueue::Line {
   std::atomic<bool> has_undefined{false};  ///< some of it, or all
   std::vector<Block> arrived;
   std::atomic<std::size_t> arrivals{0};  ///< arrived.size()
+  std::set<Kind> kinds;                  ///< of calls that were done
   bool has_changed = false, is_urgent = false, closed = false;
   bool is_all_undefined = false;          ///< there was no memory for one more block
   std::atomic<std::size_t> under_way{0};  ///< calls, and holds that are open
@@ -296,6 +334,16 @@ void CallQueue::wait_until(const std::function<bool(const Line&)>& is_over) {
   while (!is_over(*line_)) {
     if (!std::exchange(line_->is_urgent, true)) line_->bell.notify_one();
     line_->over.wait(lock);
+  }
+}
+
+void CallQueue::wait_for_first_calls(std::chrono::milliseconds most) {
+  if (!is_busy() || gate::only_cpu_left()) return;
+  const auto end = std::chrono::steady_clock::now() + most;
+  std::unique_lock lock(line_->mutex);
+  while (line_->has_first_calls() && std::chrono::steady_clock::now() < end) {
+    if (!std::exchange(line_->is_urgent, true)) line_->bell.notify_one();
+    line_->over.wait_until(lock, end);
   }
 }
 

@@ -3,6 +3,7 @@
 // context. It knows no plans and no devices.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -49,6 +50,10 @@ class CallQueue {
   void hold(const Block& block, const std::shared_ptr<Event>& event);
   /// Throws the error of an event that hold() was given for this memory.
   void require_arrived(const Block& block);
+
+  /// Waits until calls that may start, and whose like in kind and sizes the queue has not done yet,
+  /// are done; for so long at most. Not in a forked child or at exit.
+  void wait_for_first_calls(std::chrono::milliseconds most);
 
   /// What is handed to `compute` when these, which it has, are done. From any thread.
   std::vector<QueuedCall> next_after(std::span<const QueuedCall> under_way) const;

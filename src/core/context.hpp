@@ -164,6 +164,10 @@ class Context {
   /// Waits for the work that is now in this stream, so that later calls start after it. Devices of
   /// streams are user-facing.
   void wait_for_stream(int device, void* stream);
+  /// Before a stream is held until a queued call is done: kernels that such calls need for the
+  /// first time cannot be loaded while it is. For a second at most: a call may wait for what the
+  /// caller does next.
+  void wait_for_first_calls();
   /// An event that is done when the work that is now in this stream is.
   std::shared_ptr<Event> record(int device, void* stream);
   /// Starts the devices, if no call has yet: that waits for all that they do.
@@ -342,6 +346,9 @@ class Context {
   DeviceId locate(const void* data, std::int64_t bytes);
   /// The same, with what the pool knows of the memory.
   std::pair<DeviceId, PoolState> locate_with_pool(const void* data, std::int64_t bytes);
+  /// Of memory that is not in the registry. Throws Error(unsupported) if no device answers and the
+  /// CPU cannot reach it.
+  static DeviceId located_by(Backend& backend, const void* data, std::int64_t bytes);
   void pin_soon(const void* data, std::int64_t bytes) noexcept;
   void pin_soon(const Call& call) noexcept;
   std::int64_t bytes_at(const void* data);

@@ -39,6 +39,12 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
   return locate_with_pool(data, bytes).first;
 }
 
+DeviceId Context::located_by(Backend& backend, const void* data, std::int64_t bytes) {
+  if (const auto found = backend.locate(data, bytes)) return *found;
+  require_readable(data, bytes, "no GPU of the program answers");
+  return kPageable;
+}
+
 std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::int64_t bytes) {
   {
     const gate::StateLock lock;
@@ -56,7 +62,7 @@ std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::
     start_devices();
   }
   if (Backend* const backend = offloader_.backend_if_started(); backend != nullptr)
-    return {backend->locate(data, bytes), pooled};
+    return {located_by(*backend, data, bytes), pooled};
   if (!offloader_.has_backend() && program_uses_gpus())
     require_readable(data, bytes, "no GPU of the program can be used here");
   return {kPageable, pooled};
@@ -194,6 +200,7 @@ void Context::register_host(void* data, std::int64_t bytes) {
     const gate::StateLock lock;
     registry_.add(range);
   } catch (...) {
+    if (turn) turn.unlock();
     if (pinned) backend->unpin(data);
     throw;
   }
@@ -216,11 +223,15 @@ void Context::unregister_host(void* data) {
   unpin(*range);
 }
 
-/// Of what was registered: it is the program's again.
+/// Of what was registered: it is the program's again. The backend may have to wait for streams that
+/// calls let go, so these have their turn meanwhile.
 void Context::unpin(const Range& range) {
   Backend* backend = offloader_.backend_if_started();
   if (backend == nullptr || range.location != kHost || gate::only_cpu_left()) return;
-  const auto turn = take_turn();
+  {
+    DeviceUse turn = take_lock();
+    turn.wait_for(range_at(range.data, range.bytes));
+  }
   backend->unpin(range.data);
 }
 

@@ -153,7 +153,7 @@ DeviceId Context::locate_in_turn(const Block& block) {
     if (const DeviceId known = registry_.locate(data, block.bytes); known != kPageable)
       return known;
   }
-  return offloader_.engine().backend->locate(data, block.bytes);
+  return located_by(*offloader_.engine().backend, data, block.bytes);
 }
 
 void Context::bring_home(const std::function<bool(const Block&)>& wanted) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context_streams.cpp: the program's streams: what calls wait for, and what waits for calls. It
 // knows no calls.
+#include <chrono>
+
 #include "base/gate.hpp"
 #include "core/context.hpp"
 
@@ -29,6 +31,13 @@ void Context::start() {
     return;
   const auto turn = take_turn();
   start_devices();
+}
+
+void Context::wait_for_first_calls() {
+  constexpr std::chrono::seconds kMost{1};
+  const User inside(users_);
+  const Backend* const backend = offloader_.backend_if_started();
+  if (backend != nullptr && backend->loads_kernels()) queue_.wait_for_first_calls(kMost);
 }
 
 void Context::wait_for_stream(int device, void* stream) {

@@ -87,6 +87,35 @@ std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
   return chosen(options, count, "there are " + std::to_string(count) + " GPUs");
 }
 
+/// Where in the list each of these is.
+std::vector<int> places_in(const std::vector<int>& list, const std::vector<int>& some) {
+  std::vector<int> places;
+  for (std::size_t at = 0; at < list.size(); ++at)
+    if (std::ranges::find(some, list[at]) != some.end()) places.push_back(static_cast<int>(at));
+  return places;
+}
+
+std::string list_of(const std::vector<int>& ids) {
+  std::string text;
+  for (const int id : ids) text += (text.empty() ? "" : ", ") + std::to_string(id);
+  return text;
+}
+
+/// On all GPUs that the options ask for, or on those that work: one that is full, or another
+/// process's alone, must not keep a program off the others, unless it is asked for by its number.
+void open_gpus(const DeviceLibrary& library, const Options& options, Engine& engine) {
+  try {
+    engine.backend = library.open(options, engine.users);
+  } catch (const Error& error) {
+    std::vector<int> usable = library.usable(engine.users);
+    if (!options.device_ids.empty() || usable.empty() || usable == engine.users) throw;
+    engine.backend = library.open(options, usable);
+    engine.complaint = "of the GPUs " + list_of(engine.users) + " only " + list_of(usable) +
+                       " can be used now: " + error.what();
+    engine.users = std::move(usable);
+  }
+}
+
 Engine start_gpus(const Options& options, const std::optional<NamedMachine>& named,
                   const std::shared_ptr<CpuBlas>& blas) {
   const double begin_s = now_s();
@@ -98,15 +127,16 @@ Engine start_gpus(const Options& options, const std::optional<NamedMachine>& nam
   Options undisturbed = options;
   undisturbed.inject = {};
   undisturbed.inject.nopeer = options.inject.nopeer;
-  engine.backend = library.open(undisturbed, engine.users);
+  const std::vector<int> wanted = engine.users;
+  open_gpus(library, undisturbed, engine);
   engine.backend->phases().add("driver", driver_s);
   const Machine& shape = engine.backend->machine();
-  if (named && named->machine.device_count() != shape.device_count())
+  if (named && named->machine.device_count() != static_cast<int>(wanted.size()))
     throw Error(Status::bad_option, "machine: it has " + std::to_string(named->users.size()) +
-                                        " devices, and " + std::to_string(shape.device_count()) +
+                                        " devices, and " + std::to_string(wanted.size()) +
                                         " are used");
   KeptMachine kept = engine.backend->phases().time("machine", [&] {
-    return named ? KeptMachine{named->machine, {}}
+    return named ? KeptMachine{sub_machine(named->machine, places_in(wanted, engine.users)), {}}
                  : cached_gpu_machine(options, library.identity(engine.users), *blas,
                                       *engine.backend);
   });
@@ -180,6 +210,7 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
       return start_gpus(options, named, blas);
     } catch (const Error& error) {
       if (options.backend == BackendKind::cuda || error.status() == Status::bad_option) throw;
+      engine.complaint = error.what();
     }
   }
   const std::vector<int> ids = user_devices(options, named);

@@ -38,12 +38,14 @@ struct Engine {
   std::shared_ptr<const Machine> machine;  ///< what plans are made for
   std::unique_ptr<Backend> backend;        ///< none: the CPU, or plans only
   std::vector<int> users;                  ///< user-facing numbers of the devices
+  std::string complaint;  ///< why GPUs that could be meant are not used; empty: all are
   /// Replaces the file of the measured machine by this one, corrected; empty: there is no file.
   std::function<void(const Machine&)> keep = {};
 };
 
 /// Starts the backend that the options ask for. The machine is `named`, or measured now. With
-/// backend=auto, GPUs that cannot be used leave the CPU.
+/// backend=auto, GPUs that cannot be used leave the CPU; those among them that no number asks for
+/// leave the others.
 /// Throws Error(unsupported, device_failed) for backend=cuda without a usable GPU.
 Engine start_engine(const Options& options, const std::optional<NamedMachine>& named,
                     const std::shared_ptr<CpuBlas>& blas);

@@ -235,7 +235,8 @@ void HeldFactors::solve_by_columns(Op op, const View& right) {
     if (own.cols == 0) continue;
     const Block block = block_of(part(right, storage_, 0, first, n_, own.cols), storage_);
     first += own.cols;
-    copies.push_back({backend().locate(right.data, block.bytes), block, devices_[s], own.data});
+    copies.push_back({backend().locate(right.data, block.bytes).value_or(kPageable), block,
+                      devices_[s], own.data});
     const bool is_turned = op != Op::none;
     for (const bool is_lower : {!is_turned, is_turned})
       launches.push_back(

@@ -91,7 +91,8 @@ bool Offloader::has_backend() const {
 
 std::string Offloader::why_not_started() const {
   const Started* started = published_.load(std::memory_order_acquire);
-  return started != nullptr && started->failure ? started->failure->what() : "";
+  if (started == nullptr) return {};
+  return started->failure ? started->failure->what() : started->engine.complaint;
 }
 
 const Engine* Offloader::engine_if_started() const {
@@ -136,10 +137,12 @@ DeviceId Offloader::device_of(int user_device) {
   if (users().empty() && (has_backend() || !why_not_started().empty())) engine();
   const std::vector<int>& known = users();
   const auto found = std::ranges::find(known, user_device);
-  if (found == known.end())
+  if (found == known.end()) {
+    const std::string why = why_not_started();
     throw Error(Status::bad_argument, "there is no device " + std::to_string(user_device) +
                                           " (this context has " + std::to_string(known.size()) +
-                                          ")");
+                                          ")" + (why.empty() ? "" : ": " + why));
+  }
   return kFirstDevice + static_cast<DeviceId>(found - known.begin());
 }
 

@@ -52,7 +52,7 @@ class Offloader {
   std::shared_ptr<const Machine> model_if_started() const { return online_.machine(); }
   /// Its backend, if it has one. From any thread.
   Backend* backend_if_started() const;
-  /// What happened when devices were to start and did not; "" else. From any thread.
+  /// What happened when devices were to start and did not, or not all; "" else. From any thread.
   std::string why_not_started() const;
 
   /// User-facing numbers of the devices; empty before GPUs have been looked for. From any thread.

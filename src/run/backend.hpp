@@ -100,6 +100,9 @@ class Backend {
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a
   /// launch is then no part of the time of kernels that follow each other.
   virtual bool overlaps_launches() const { return false; }
+  /// Whether a kernel is loaded by its first launch, which streams of the program must not wait
+  /// for.
+  virtual bool loads_kernels() const { return false; }
   /// Whether kernels of every device can use pageable memory of the host in place.
   virtual bool reaches_pageable() const { return false; }
   /// The clock that a probe keeps its budget by, in seconds from some start. Tests that
@@ -110,17 +113,22 @@ class Backend {
   /// tasks may share the span of their run.
   virtual void keep_times(bool /*wanted*/) {}
 
-  /// Where memory lies that allocate() did not give: kPageable if nothing is known about it. Throws
-  /// Error(bad_argument) for memory of a device that is not one of machine(), and for a piece that
-  /// reaches beyond a device's memory.
-  virtual DeviceId locate(const void* /*data*/, std::int64_t /*bytes*/) { return kPageable; }
+  /// Where memory lies that allocate() did not give: kPageable if nothing is known about it; none
+  /// if no device answers any more. Throws Error(bad_argument) for memory of a device that is not
+  /// one of machine(), and for a piece that reaches beyond a device's memory.
+  virtual std::optional<DeviceId> locate(const void* /*data*/, std::int64_t /*bytes*/) {
+    return kPageable;
+  }
   /// Lets devices reach the caller's memory, which is then kHost. False, with nothing changed,
   /// where that is refused.
   virtual bool pin(void* /*data*/, std::int64_t /*bytes*/) { return true; }
   /// The same for a piece of a block of the pool (pool/pool.hpp), whose neighbours are pinned by
   /// themselves: copies may go from one to the next.
   virtual bool pin_piece(void* data, std::int64_t bytes) { return pin(data, bytes); }
+  /// Waits for streams of the program that are held.
   virtual void unpin(void* /*data*/) {}
+  /// Whether unpin() would not wait now.
+  virtual bool unpins_at_once() const { return true; }
 
   /// Memory at a location (kHost: pinned). Throws Error(no_memory).
   virtual void* allocate(DeviceId location, std::int64_t bytes) = 0;

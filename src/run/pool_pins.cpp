@@ -118,7 +118,8 @@ void PoolPins::Desk::pin(const Wish& wish) const {
 
 void PoolPins::Desk::give_back(std::int64_t least_age_ns) const {
   void* block = nullptr;
-  while (!gate::only_cpu_left() && pool->take_idle(least_age_ns, &block))
+  while (!gate::only_cpu_left() && backend->unpins_at_once() &&
+         pool->take_idle(least_age_ns, &block))
     let_go(*pool, *backend, block);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fake_runtime.cpp: a CUDA runtime without GPUs. Its streams do everything at once, in the thread
 // that asks: what these threads leave unordered gives wrong results, or a race that a sanitizer
-// sees. It has no graphs, no callbacks and no kernels.
+// sees. It has no graphs and no kernels.
 #include "cuda/fake_runtime.hpp"
 
 #include <cuda.h>
@@ -23,6 +23,7 @@
 namespace {
 
 using fleet::test::fake_memory;
+using fleet::test::fake_streams;
 
 constexpr int kDevices = fleet::test::FakeMemory::kDevices;
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 32;
@@ -57,9 +58,20 @@ struct Ordered {
   std::atomic<int> number{0};
 };
 
+bool is_default(const void* stream) { return stream == nullptr || stream == cudaStreamLegacy; }
+
+/// The program's capture does not survive what waits for its stream, or goes into it.
+bool breaks_capture(const void* stream) {
+  fleet::test::FakeStreams& streams = fake_streams();
+  if (streams.captured == nullptr || (!is_default(stream) && stream != streams.captured))
+    return false;
+  return streams.is_broken = true;
+}
+
 /// Work goes into a stream or an event of the current device, or not at all.
 bool note(void* handle) {
-  if (handle == nullptr) return current() >= 0;  // the default stream
+  if (breaks_capture(handle)) return false;
+  if (is_default(handle)) return current() >= 0;
   auto* const ordered = static_cast<Ordered*>(handle);
   ordered->number.fetch_add(1, std::memory_order_acq_rel);
   return ordered->device == current();
@@ -122,7 +134,8 @@ std::uint32_t& number_at(unsigned long long address) {
 int wait_for_value(void* stream, unsigned long long address, unsigned least, unsigned /*flags*/) {
   if (!note(stream)) return 1;
   const std::atomic_ref number(number_at(address));
-  while (static_cast<int>(number.load(std::memory_order_acquire) - least) < 0)
+  while (fake_streams().wait &&
+         static_cast<int>(number.load(std::memory_order_acquire) - least) < 0)
     std::this_thread::yield();
   return 0;
 }
@@ -286,6 +299,11 @@ FakeMemory& fake_memory() {
   return memory;
 }
 
+FakeStreams& fake_streams() {
+  static FakeStreams streams;
+  return streams;
+}
+
 }  // namespace fleet::test
 
 extern "C" {
@@ -419,16 +437,25 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (bound == nullptr) return cudaErrorDeviceUninitialized;
-  if (stream != nullptr) reinterpret_cast<Ordered*>(stream)->number.load(std::memory_order_acquire);
+  if (breaks_capture(stream)) return cudaErrorStreamCaptureUnsupported;
+  if (!is_default(stream))
+    reinterpret_cast<Ordered*>(stream)->number.load(std::memory_order_acquire);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
   return in_stream(stream, [&] { cudaEventSynchronize(event); });
 }
-cudaError_t cudaStreamAddCallback(cudaStream_t /*stream*/, cudaStreamCallback_t /*callback*/,
-                                  void* /*data*/, unsigned /*flags*/) {
-  return cudaErrorNotSupported;
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                  unsigned /*flags*/) {
+  return in_stream(stream, [&] { callback(stream, cudaSuccess, data); });
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const void* const captured = fake_streams().captured;
+  if (captured != nullptr && is_default(stream)) return cudaErrorStreamCaptureImplicit;
+  const bool is_captured = captured != nullptr && stream == captured;
+  *status = is_captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fake_runtime.hpp: what tests tell the fake CUDA about its devices' virtual memory, and ask of it.
+// fake_runtime.hpp: what tests tell the fake CUDA about its devices' virtual memory and the
+// program's streams, and ask of it.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -18,5 +19,14 @@ struct FakeMemory {
 };
 
 FakeMemory& fake_memory();
+
+/// What the program does with its streams.
+struct FakeStreams {
+  void* captured = nullptr;  ///< the default stream would wait for it; none: nullptr
+  bool is_broken = false;    ///< the capture is
+  bool wait = true;          ///< for numbers; else what is put into them goes on
+};
+
+FakeStreams& fake_streams();
 
 }  // namespace fleet::test

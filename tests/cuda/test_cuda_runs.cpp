@@ -43,15 +43,17 @@ TEST(CudaRuns, GoOnInStreamsWhereNoCaptureCanBeOpened) {
   }
 }
 
-[[noreturn]] void leave_while_kernels_are_loaded() {
-  static const auto* const backend [[maybe_unused]] = gpus().release();
+[[noreturn]] void leave_while_kernels_are_loaded(bool is_started_by_this_thread) {
+  const auto start = [] { static const auto* const backend [[maybe_unused]] = gpus().release(); };
+  is_started_by_this_thread ? start() : std::thread(start).join();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::exit(0);
 }
 
 TEST(CudaRuns, AreOverBeforeWhatCublasHasGoesAtTheEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(leave_while_kernels_are_loaded(), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(leave_while_kernels_are_loaded(true), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(leave_while_kernels_are_loaded(false), testing::ExitedWithCode(0), "");
 }
 
 TEST(CudaRuns, ScaleMatricesAtHomeBetweenCallsThatUseThem) {

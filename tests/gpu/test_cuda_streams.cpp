@@ -3,10 +3,16 @@
 // calls, on the GPUs of this machine. It knows the public header and the driver.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <complex>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -232,6 +238,99 @@ TEST(CudaStreams, MayBeHeldAnyNumberOfTimes) {
     }
     ASSERT_TRUE(stream.is_empty_soon());
   }
+}
+
+/// Of a call whose kernels nobody has loaded.
+template <typename T, typename Queue>
+bool ends_while_streams_wait(const Queue& queue) {
+  constexpr std::int64_t kEdge = 700;
+  const Context context(kOptions);
+  const Stream stream;
+  const Event go = Event::create();
+  std::vector<T> data(kEdge * kEdge), result(kEdge * kEdge);
+  const fleetblas::Matrix<T> a(context, kEdge, kEdge, data.data(), kEdge),
+      c(context, kEdge, kEdge, result.data(), kEdge);
+  a.after(go);
+  fleetblas::check(queue(context.handle(), a.handle(), c.handle()));
+  const Event event = c.read_async();
+  context.stream_after(0, stream.handle(), event);
+  context.stream_after(0, nullptr, event);
+  go.set();
+  return done_soon(event) && stream.is_empty_soon();
+}
+
+/// With the number of the first that does not end.
+[[noreturn]] void leave_after_first_calls() {
+  using Z = std::complex<double>;
+  const bool ends[] = {
+      ends_while_streams_wait<Z>([](auto* context, auto* a, auto* c) {
+        static const Z one{1}, zero{0};
+        return fleet_zgemm_async(context, FLEET_NO_TRANS, FLEET_NO_TRANS, &one, a, a, &zero, c,
+                                 nullptr);
+      }),
+      ends_while_streams_wait<double>([](auto* context, auto* a, auto* c) {
+        return fleet_dtrsm_async(context, FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT, 1.0,
+                                 a, c, nullptr);
+      }),
+      ends_while_streams_wait<double>([](auto* context, auto* a, auto* c) {
+        return fleet_dtrmm_async(context, FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT, 1.0,
+                                 a, c, nullptr);
+      }),
+      ends_while_streams_wait<double>([](auto* context, auto* a, auto* c) {
+        return fleet_dsyrk_async(context, FLEET_LOWER, FLEET_NO_TRANS, 1.0, a, 0.0, c, nullptr);
+      }),
+  };
+  std::_Exit(static_cast<int>(std::ranges::find(ends, false) - std::begin(ends)));
+}
+
+TEST(CudaStreams, MayBeHeldByTheFirstCallsOfTheirKind) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(leave_after_first_calls(), testing::ExitedWithCode(4), "");
+}
+
+// The driver would wait for the stream, and the calls of all others for the driver.
+TEST(CudaStreams, AreWaitedForWhereMemoryIsUnpinnedAndCallsGoOn) {
+  for (const unsigned flags : {kNonBlocking, 0U}) {
+    const Context context(kOptions);
+    const Stream stream(flags);
+    const Event go = Event::create();
+    const auto a = ones(context, 500, "h"), c = ones(context, 500, "h");
+    multiply(context, a, c).wait();
+    std::vector<double> data(std::size_t{1} << 22);
+    fleetblas::check(fleet_host_register(context.handle(), data.data(), data.size() * 8));
+    context.stream_after(0, stream.handle(), go);
+
+    std::future<void> done = std::async(std::launch::async, [&] {
+      fleetblas::check(fleet_host_unregister(context.handle(), data.data()));
+      fleetblas::check(fleet_host_register(context.handle(), data.data(), data.size() * 8));
+      fleetblas::check(fleet_host_unregister(context.handle(), data.data()));
+    });
+    std::this_thread::sleep_for(kMoment);
+
+    EXPECT_TRUE(done_soon(multiply(context, a, c))) << flags;
+    EXPECT_EQ(done.wait_for(kMoment), std::future_status::timeout) << flags;
+    go.set();
+    EXPECT_NO_THROW(done.get());
+    EXPECT_TRUE(stream.is_empty_soon());
+  }
+}
+
+TEST(CudaStreams, AreNotLetGoByAForkedChildThatEnds) {
+  const Context context(kOptions);
+  const Stream stream;
+  const Event go = Event::create();
+  context.stream_after(0, stream.handle(), go);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) std::exit(0);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+
+  EXPECT_EQ(status, 0);
+  std::this_thread::sleep_for(kMoment);
+  EXPECT_FALSE(stream.is_empty());
+  go.set();
+  EXPECT_TRUE(stream.is_empty_soon());
 }
 
 TEST(CudaStreams, OutliveTheirContext) {

@@ -77,9 +77,15 @@ class FakeBackend final : public test::WrappedBackend {
       : WrappedBackend(make_host_backend(shape_of(ids), std::make_shared<PlainBlas>(), options)),
         ids_(ids) {}
 
-  DeviceId locate(const void* data, std::int64_t bytes) override {
+  std::optional<DeviceId> locate(const void* data, std::int64_t bytes) override {
+    if (!settings.answers) return std::nullopt;
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
     return location_of_piece(home_of(data), home_of(last));
+  }
+
+  bool loads_kernels() const override { return settings.loads_kernels; }
+  void unpin(void*) override {
+    if (settings.unpins) settings.unpins();
   }
 
   void when_stream_done(DeviceId, void*, const std::function<void(const char*)>& then) override {
@@ -175,9 +181,17 @@ std::unique_ptr<Backend> open(const Options& options, const std::vector<int>& id
   ++settings.opened;
   std::this_thread::sleep_for(std::chrono::milliseconds(settings.open_ms));
   if (settings.refuses_to_open) throw Error(Status::device_failed, "fake GPUs do not start");
+  if (std::ranges::count(ids, settings.full.load()) > 0)
+    throw Error(Status::no_memory, "a fake GPU is full");
   if (!settings.simulated.empty())
     return std::make_unique<SimulatedBackend>(sub_machine(parse_machine(settings.simulated), ids));
   return std::make_unique<FakeBackend>(options, ids);
+}
+
+std::vector<int> usable(const std::vector<int>& ids) {
+  std::vector<int> free = ids;
+  std::erase(free, settings.full.load());
+  return free;
 }
 
 std::string identity(const std::vector<int>& ids) {
@@ -191,6 +205,7 @@ extern "C" __attribute__((visibility("default"))) const fleet::DeviceLibrary*
 fleet_device_library() {
   static const fleet::DeviceLibrary library{.version = fleet::kDeviceLibraryVersion,
                                             .count = fleet::count,
+                                            .usable = fleet::usable,
                                             .open = fleet::open,
                                             .identity = fleet::identity};
   return &library;

@@ -3,6 +3,7 @@
 // behind a device library (support/fake_gpus.cpp). Each test is a separate program; it knows
 // nothing below the C API.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -275,6 +276,30 @@ TEST(GpusThatDoNotStart, LeaveAReasonToWhoAsksForThem) {
   });
 }
 
+TEST(GpusThatDoNotStart, AreLeftOutUnlessTheyAreNamed) {
+  in_a_program_of_its_own(
+      [](FakeGpus& fake) {
+        fake.full = 0;
+        for (const std::string backend : {"auto", "cuda"}) {
+          const HostContext context(gpu_options(backend) + ";log_level=2");
+
+          EXPECT_TRUE(multiply(context, 48)) << fleet_message();
+
+          EXPECT_EQ(Json::parse(context.text(fleet_config_json))["devices"], Json({1}));
+          EXPECT_EQ(Json::parse(context.text(fleet_stats_json))["last"]["where"], "devices");
+          void* data = nullptr;
+          EXPECT_EQ(fleet_alloc(context, 0, 64, &data), FLEET_BAD_ARGUMENT);
+          EXPECT_STREQ(fleet_message(),
+                       "there is no device 0 (this context has 1): of the GPUs 0, 1 only 1 can be "
+                       "used now: a fake GPU is full");
+        }
+        const HostContext named(gpu_options("cuda") + ";devices=0,1");
+        EXPECT_TRUE(multiply(named, 48)) << fleet_message();
+        EXPECT_EQ(Json::parse(named.text(fleet_config_json))["runs_on"], "cpu");
+      },
+      "fleetblas: of the GPUs 0, 1 only 1 can be used now: a fake GPU is full");
+}
+
 TEST(GpusThatAreNotThere, AreNoErrorForAutoAndAReasonForCuda) {
   in_a_program_of_its_own([](FakeGpus& fake) {
     fake.count = 0;
@@ -347,6 +372,26 @@ TEST(MemoryOfTheProgramOnAGpu, MustHoldTheWholeOperand) {
 
     EXPECT_STREQ(fleet_message(), "a matrix reaches beyond its memory on a device");
     EXPECT_EQ(c, std::vector<double>(c.size(), 1.0));
+  });
+}
+
+TEST(MemoryOfTheProgramOnAGpu, IsRefusedWhereNoGpuAnswersAndTheCpuCannotReadIt) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    constexpr std::int64_t kEdge = 48;
+    const HostContext context(gpu_options("cuda"));
+    EXPECT_TRUE(multiply(context, kEdge));
+    void* const nobodys =
+        mmap(nullptr, kEdge * kEdge * 8, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fake.answers = false;
+    std::vector<double> c;
+
+    EXPECT_EQ(multiply_by_ones(context, kEdge, static_cast<const double*>(nobodys), c),
+              FLEET_UNSUPPORTED);
+
+    EXPECT_STREQ(fleet_message(),
+                 "the CPU cannot reach an operand, and no GPU of the program answers");
+    EXPECT_EQ(c, std::vector<double>(c.size(), 1.0));
+    EXPECT_TRUE(multiply(context, kEdge)) << "memory of the host";
   });
 }
 
@@ -473,6 +518,70 @@ TEST(StreamsOfTheProgram, AreHeldUntilTheCallIsDoneThatWaitsForThem) {
     return all_go_on(fake) ? 0 : 5;
   });
   EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(StreamsOfTheProgram, AreHeldOnceTheFirstCallOfAKindIsDone) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    fake.loads_kernels = true;
+    const HostContext context(gpu_options("cuda") + ";inject=delay:host->0+0.02");
+    constexpr std::int64_t kEdge = 64;
+    std::vector<double> a(kEdge * kEdge, 1.0), c = a;
+    fleet_matrix *of_a = nullptr, *of_c = nullptr;
+    fleet_matrix_wrap(context, FLEET_F64, kEdge, kEdge, a.data(), kEdge, &of_a);
+    fleet_matrix_wrap(context, FLEET_F64, kEdge, kEdge, c.data(), kEdge, &of_c);
+    fleet_event *go = nullptr, *event = nullptr;
+    fleet_event_create(&go);
+    const auto is_done_when_held = [&](fleet_op op) {
+      int done = -1;
+      EXPECT_EQ(fleet_dgemm_async(context, op, FLEET_NO_TRANS, 1.0, of_a, of_a, 0.0, of_c, &event),
+                FLEET_OK);
+      EXPECT_EQ(fleet_stream_after(context, 0, nullptr, event), FLEET_OK);
+      EXPECT_EQ(fleet_event_query(event, &done), FLEET_OK);
+      return done == 1;
+    };
+    const auto wait = [&] {
+      EXPECT_EQ(fleet_event_wait(event), FLEET_OK) << fleet_message();
+      fleet_event_destroy(event);
+    };
+
+    EXPECT_TRUE(is_done_when_held(FLEET_NO_TRANS)) << "it may have kernels to load";
+    wait();
+    fleet_matrix_wrote(of_a, 0, 0, kEdge, kEdge);  // it is brought again
+    EXPECT_FALSE(is_done_when_held(FLEET_NO_TRANS)) << "it has none";
+    wait();
+    fleet_matrix_after(of_a, go);
+    EXPECT_FALSE(is_done_when_held(FLEET_TRANS)) << "it waits for this thread";
+    fleet_event_set(go, FLEET_OK);
+    wait();
+
+    EXPECT_TRUE(all_go_on(fake));
+    for (fleet_matrix* matrix : {of_a, of_c}) fleet_matrix_destroy(matrix);
+    fleet_event_destroy(go);
+  });
+}
+
+TEST(StreamsOfTheProgram, MayWaitForACallWhileMemoryIsUnpinned) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    const HostContext context(gpu_options("cuda"));
+    std::vector<double> data(48 * 48);
+    EXPECT_TRUE(multiply(context, 48));
+    EXPECT_EQ(fleet_host_register(context, data.data(), data.size() * sizeof(double)), FLEET_OK);
+    std::atomic<bool> is_unpinning{false}, is_multiplied{false};
+    fake.unpins = [&] {  // as the driver: until streams are let go, which a call does
+      is_unpinning = true;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!is_multiplied && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_TRUE(is_multiplied);
+    };
+    std::thread gives_back(
+        [&] { EXPECT_EQ(fleet_host_unregister(context, data.data()), FLEET_OK); });
+    while (!is_unpinning) std::this_thread::yield();
+
+    EXPECT_TRUE(multiply(context, 48));
+
+    is_multiplied = true;
+    gives_back.join();
+  });
 }
 
 TEST(StreamsOfTheProgram, GoOnAfterACallThatFails) {

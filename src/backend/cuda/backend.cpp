@@ -14,6 +14,8 @@
 #include "backend/cuda/device_scope.hpp"
 #include "backend/cuda/energy.hpp"
 #include "backend/cuda/execution.hpp"
+#include "backend/cuda/known_kernels.hpp"
+#include "backend/cuda/program_streams.hpp"
 #include "backend/cuda/stream_memory.hpp"
 #include "backend/device_library.hpp"
 #include "base/exit_guard.hpp"
@@ -44,28 +46,25 @@ class CudaBackend final : public Backend {
   void wait_for_stream(DeviceId device, void* stream) override {
     const ExitGuard inside;
     const DeviceScope scope(devices_.ordinal(device));
-    check(cudaStreamSynchronize(callers(stream)), "the caller's stream");
+    wait_for_program(stream);
   }
 
   void when_stream_done(DeviceId device, void* stream,
                         const std::function<void(const char*)>& then) override {
     const ExitGuard inside;
     const DeviceScope scope(devices_.ordinal(device));
-    auto told = std::make_unique<std::function<void(const char*)>>(then);
-    // A host function would not be called after an error in the stream.
-    check(cudaStreamAddCallback(callers(stream), tell, told.get(), 0), "the caller's stream");
-    static_cast<void>(told.release());
+    when_program_done(stream, then);
   }
 
   std::function<void()> hold_stream(DeviceId device, void* stream) override {
     const ExitGuard inside;
     devices_.loader.finish(static_cast<std::size_t>(device - kFirstDevice));
     const DeviceScope scope(devices_.ordinal(device));
-    const auto none_loads = KernelLoader::wait_for_all();
-    return cuda::hold_stream(callers(stream));
+    return hold_program(stream);
   }
 
   bool overlaps_launches() const override { return true; }
+  bool loads_kernels() const override { return true; }
   /// Grace Hopper and Grace Blackwell: the GPU goes through the page tables of the host.
   bool reaches_pageable() const override {
     const ExitGuard inside;
@@ -78,12 +77,18 @@ class CudaBackend final : public Backend {
   }
   void keep_times(bool wanted) override { devices_.is_timed = wanted; }
 
-  DeviceId locate(const void* data, std::int64_t bytes) override {
+  std::optional<DeviceId> locate(const void* data, std::int64_t bytes) override {
     const ExitGuard inside;
     DeviceScope device;
-    if (!device.try_use(devices_.ordinals.front())) return kPageable;
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
-    return location_of_piece(locate(data), locate(last));
+    // One that has failed answers nothing any more, and knows the memory of all.
+    for (const int ordinal : devices_.ordinals) {
+      cudaPointerAttributes of_first{}, of_last{};
+      if (device.try_use(ordinal) && works(cudaPointerGetAttributes(&of_first, data)) &&
+          works(cudaPointerGetAttributes(&of_last, last)))
+        return location_of_piece(location(of_first), location(of_last));
+    }
+    return std::nullopt;
   }
 
   bool pin(void* data, std::int64_t bytes) override {
@@ -96,13 +101,17 @@ class CudaBackend final : public Backend {
     note_piece(data, bytes);
     return pin(data, bytes);
   }
+  /// The driver waits for all streams, and lets nobody else do anything meanwhile.
   void unpin(void* data) override {
-    const ExitGuard inside;
-    // They copy by what the driver has found out about the memory.
-    devices_.graphs.clear();
-    DeviceScope device;
-    if (device.try_use(devices_.ordinals.front())) works(cudaHostUnregister(data));
+    when_none_is_held([&] {
+      const ExitGuard inside;
+      // They copy by what the driver has found out about the memory.
+      devices_.graphs.clear();
+      DeviceScope device;
+      if (device.try_use(devices_.ordinals.front())) works(cudaHostUnregister(data));
+    });
   }
+  bool unpins_at_once() const override { return !any_stream_is_held(); }
 
   void* allocate(DeviceId location, std::int64_t bytes) override {
     const ExitGuard inside;
@@ -142,22 +151,23 @@ class CudaBackend final : public Backend {
   }
 
   void compute(std::span<const DeviceLaunch> launches) override {
-    side_by_side(launches, "kernels outside of a plan",
-                 [&](const DeviceLaunch& of_device, Stream& stream) {
-                   if (devices_.faults.next_launch_fails())
-                     throw Error(Status::device_failed, "failed on purpose");
-                   const Launch& launch = of_device.launch;
-                   const bool in_two = can_update_in_two(launch);
-                   Stream& first = in_two ? rows_beside_runs(of_device.device) : stream;
-                   const Handles handles = handles_of(first);
-                   if (factors(launch.kernel))
-                     first.workspace.grow(factoring_bytes(launch, handles));
-                   if (in_two)
-                     run_update_in_two(launch, handles, first.workspace.data(), handles_of(stream));
-                   else
-                     Run::compute(launch, stream);
-                   devices_.faults.note_kernel(of_device.device);
-                 });
+    side_by_side(
+        launches, "kernels outside of a plan", [&](const DeviceLaunch& of_device, Stream& stream) {
+          if (devices_.faults.next_launch_fails())
+            throw Error(Status::device_failed, "failed on purpose");
+          const Launch& launch = of_device.launch;
+          const bool in_two = can_update_in_two(launch);
+          Stream& first = in_two ? rows_beside_runs(of_device.device) : stream;
+          const Handles handles = handles_of(first);
+          if (factors(launch.kernel)) first.workspace.grow(factoring_bytes(launch, handles));
+          if (in_two)
+            put_if_loaded(launch, stream.ordinal, stream.known_kernels, [&] {
+              run_update_in_two(launch, handles, first.workspace.data(), handles_of(stream));
+            });
+          else
+            Run::compute(launch, stream);
+          devices_.faults.note_kernel(of_device.device);
+        });
   }
 
   /// A core for each device may issue, or one does while others copy pageable memory: the copy
@@ -215,19 +225,7 @@ class CudaBackend final : public Backend {
             "pip install 'fleetblas[linalg]'"};
   }
 
-  static cudaStream_t callers(void* stream) {
-    return stream != nullptr ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
-  }
-
-  static void CUDART_CB tell(cudaStream_t, cudaError_t code, void* told) {
-    const std::unique_ptr<std::function<void(const char*)>> then(
-        static_cast<std::function<void(const char*)>*>(told));
-    (*then)(code == cudaSuccess ? nullptr : "the caller's stream has failed");
-  }
-
-  DeviceId locate(const void* data) const {
-    cudaPointerAttributes attributes{};
-    if (!works(cudaPointerGetAttributes(&attributes, data))) return kPageable;
+  DeviceId location(const cudaPointerAttributes& attributes) const {
     if (attributes.type == cudaMemoryTypeHost) return kHost;
     if (attributes.type != cudaMemoryTypeDevice) return kPageable;
     const auto found = std::ranges::find(devices_.ordinals, attributes.device);
@@ -280,12 +278,17 @@ class CudaBackend final : public Backend {
     if (failure) std::rethrow_exception(failure);
   }
 
-  /// In the default stream, after what the program has put there; but a held stream of the program
-  /// may hold that one too, for a call that waits for this copy.
+  /// For copies by the current device: the default stream, in which they come after what the
+  /// program has put there, unless a stream of the program makes that one wait, perhaps for a call
+  /// that waits for this copy.
+  cudaStream_t copy_stream(DeviceId location) {
+    return is_default_stream_free() ? nullptr : stream_beside_runs(location).stream;
+  }
+
   void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
     const DeviceScope device(devices_.ordinal(location));
-    const cudaStream_t stream =
-        any_stream_is_held() ? stream_beside_runs(location).stream : nullptr;
+    const NoNewHold as_it_is;
+    const cudaStream_t stream = copy_stream(location);
     copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
                  stream);
     check(cudaStreamSynchronize(stream), "a copy");
@@ -298,13 +301,13 @@ class CudaBackend final : public Backend {
   /// Between devices, over their link where they have one. As copy_now, on both.
   void transfer_piece(DeviceId to_location, const View& to, DeviceId from_location,
                       const View& from, std::int64_t element_bytes) {
-    const bool is_held = any_stream_is_held();
-    if (!is_held) {
+    const NoNewHold as_it_is;
+    {
       const DeviceScope source(devices_.ordinal(from_location));
-      check(cudaStreamSynchronize(nullptr), "a copy");
+      if (is_default_stream_free()) check(cudaStreamSynchronize(nullptr), "a copy");
     }
     const DeviceScope target(devices_.ordinal(to_location));
-    const cudaStream_t stream = is_held ? stream_beside_runs(to_location).stream : nullptr;
+    const cudaStream_t stream = copy_stream(to_location);
     check(cudaMemcpyPeerAsync(
               to.data, devices_.ordinal(to_location), from.data, devices_.ordinal(from_location),
               static_cast<std::size_t>(from.rows * from.cols * element_bytes), stream),
@@ -340,7 +343,9 @@ extern "C" __attribute__((visibility("default"))) const fleet::DeviceLibrary*
 fleet_device_library() {
   static const fleet::DeviceLibrary library{.version = fleet::kDeviceLibraryVersion,
                                             .count = fleet::cuda::visible_devices,
+                                            .usable = fleet::cuda::usable_devices,
                                             .open = fleet::cuda::make_backend,
-                                            .identity = fleet::cuda::identity_of};
+                                            .identity = fleet::cuda::identity_of,
+                                            .before_exit = fleet::cuda::KernelLoader::end_all};
   return &library;
 }

@@ -337,6 +337,25 @@ void CublasHandle::load_kernels(DataType type) {
   multiply({.type = type, .alpha = 1, .a = square(0), .b = square(1), .c = square(2)});
 }
 
+bool CublasHandle::put(const Launch& launch) {
+  switch (launch.kernel) {
+    case Kernel::multiply:
+    case Kernel::gemv:
+    case Kernel::axpy:
+    case Kernel::dot:
+      multiply(launch);
+      return true;
+    case Kernel::solve:
+      solve(launch);
+      return true;
+    case Kernel::prepare:
+      prepare(launch);
+      return true;
+    default:
+      return false;
+  }
+}
+
 void CublasHandle::set_mode(DataType type) {
   require(native_.set_mode(static_cast<cublasHandle_t>(handle_), type), "cublasSetMathMode");
 }

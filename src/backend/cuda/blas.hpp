@@ -45,6 +45,8 @@ class CublasHandle {
   /// Makes the first product of a type, of whatever is in its memory: cuBLAS loads kernels then.
   /// Throws Error(device_failed).
   void load_kernels(DataType type);
+  /// Does what the kernel says, by one of the next ones. False: it is none of theirs.
+  bool put(const Launch& launch);
   /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors may be one of
   /// a symmetric (Hermitian) matrix or a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);

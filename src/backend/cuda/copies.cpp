@@ -5,10 +5,13 @@
 #include "backend/cuda/copies.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <optional>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/stream_memory.hpp"
 #include "cpu/copies.hpp"
 #include "pool/pool.hpp"
 #include "program/triangle_panels.hpp"
@@ -100,14 +103,21 @@ void copy_rectangle(const ColumnCopy& copy, const Rectangle& part, cudaStream_t 
       stream);
 }
 
-/// The address of `data` for threads of the current device, or nullptr if they cannot reach it.
-void* on_current_device(void* data) {
-  cudaPointerAttributes attributes{};
+/// The address of a matrix for threads of the current device, or nullptr if they cannot reach it.
+void* on_current_device(const View& view, std::int64_t element_bytes) {
+  void* const data = view.data;
+  cudaPointerAttributes attributes{}, of_last{};
   if (!works(cudaPointerGetAttributes(&attributes, data))) return nullptr;
   if (attributes.type == cudaMemoryTypeHost) {
-    // Where devices have other addresses for it, those of two pieces need not be neighbours.
-    const bool may_end = is_in_pieces(data) && attributes.devicePointer != data;
-    return may_end ? nullptr : attributes.devicePointer;
+    if (!is_in_pieces(data)) return attributes.devicePointer;
+    // Where devices have other addresses for it, those of two pieces need not be neighbours. And
+    // the next piece may not be pinned yet.
+    const std::int64_t bytes = ((view.cols - 1) * view.ld + view.rows) * element_bytes;
+    const auto* const last = static_cast<const char*>(data) + bytes - 1;
+    const bool is_whole = attributes.devicePointer == data &&
+                          works(cudaPointerGetAttributes(&of_last, last)) &&
+                          of_last.type == cudaMemoryTypeHost;
+    return is_whole ? data : nullptr;
   }
   if (attributes.type != cudaMemoryTypeDevice) return nullptr;
   int current = 0, allowed = 0;
@@ -118,6 +128,31 @@ void* on_current_device(void* data) {
   return known && allowed != 0 ? data : nullptr;
 }
 
+/// False: its kernel would have to be loaded, and a stream is held.
+bool copies_squares(const DiagonalSquares& squares, cudaStream_t stream) {
+  // Of each device one by words of 8 bytes and one by words of 4, as alignment allows.
+  constexpr std::size_t kMostDevices = 64;  // more of them share what is known
+  static std::array<std::atomic<unsigned>, kMostDevices> loaded{};
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal), "cudaGetDevice");
+  std::atomic<unsigned>& words = loaded[static_cast<std::size_t>(ordinal) % kMostDevices];
+  const unsigned word = ((reinterpret_cast<std::uintptr_t>(squares.from.data) |
+                          reinterpret_cast<std::uintptr_t>(squares.to.data) |
+                          static_cast<std::uintptr_t>(squares.element_bytes)) %
+                             8 ==
+                         0)
+                            ? 2
+                            : 1;
+  std::optional<NoNewHold> as_it_is;
+  if ((words & word) == 0) {
+    as_it_is.emplace();
+    if (any_stream_is_held()) return false;
+  }
+  copy_squares(squares, stream);
+  if (as_it_is) words |= word;
+  return true;
+}
+
 /// Copies the squares of `edge` columns on the diagonal, where only the triangle may be written.
 void copy_diagonal(const ColumnCopy& copy, std::int64_t edge, cudaStream_t stream) {
   DiagonalSquares squares{.from = copy.from,
@@ -126,12 +161,12 @@ void copy_diagonal(const ColumnCopy& copy, std::int64_t edge, cudaStream_t strea
                           .first = copy.first,
                           .last = copy.last,
                           .edge = edge};
-  squares.from.data = on_current_device(copy.from.data);
-  squares.to.data = on_current_device(copy.to.data);
-  if (squares.from.data != nullptr && squares.to.data != nullptr)
-    return copy_squares(squares, stream);
-  // Slow, and right everywhere: for pageable memory (in recoveries only), and for a pair of devices
-  // that cannot reach each other.
+  squares.from.data = on_current_device(copy.from, copy.element_bytes);
+  squares.to.data = on_current_device(copy.to, copy.element_bytes);
+  if (squares.from.data != nullptr && squares.to.data != nullptr && copies_squares(squares, stream))
+    return;
+  // Slow, and right everywhere: for pageable memory (in recoveries only), for a pair of devices
+  // that cannot reach each other, and where the kernel cannot be loaded now.
   for (std::int64_t square = copy.first; square < copy.last; square += edge)
     for (std::int64_t col = square; col < std::min(square + edge, copy.last); ++col) {
       const auto [begin, end] = rows_of(copy.from, col);

@@ -63,9 +63,12 @@ bool wants_cusolver(const Options& options) {
 }
 
 Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start)
+    : Devices(options, cuda_ordinals, of_start, begin_contexts(cuda_ordinals, of_start)) {}
+
+Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start,
+                 std::future<void> contexts)
     : phases(of_start),
       ordinals(cuda_ordinals),
-      contexts(begin_contexts(ordinals, phases)),
       cublas(phases.time("libraries", [&] { return load_cublas(contexts, ordinals); })),
       cusolver(phases.time("libraries", [&] { return load_cusolver(options, *cublas); })),
       peers(connected(contexts, ordinals, phases)),

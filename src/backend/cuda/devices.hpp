@@ -28,6 +28,9 @@ namespace fleet::cuda {
 struct Devices {
   /// `cuda_ordinals`: CUDA's numbers of the devices from kFirstDevice on.
   Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start);
+  /// `contexts` are done when the devices' contexts are made.
+  Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start,
+          std::future<void> contexts);
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
   /// The stream's handle, made for the first that asks, with its device as the current one.
@@ -38,7 +41,6 @@ struct Devices {
 
   Phases& phases;
   const std::vector<int> ordinals;
-  std::future<void> contexts;  ///< made while libraries are loaded
   const std::shared_ptr<const CublasLibrary> cublas;
   const std::shared_ptr<const CusolverLibrary> cusolver;  ///< none: it is not there, or not wanted
   const std::vector<std::vector<Peer>> peers;

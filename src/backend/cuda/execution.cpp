@@ -136,7 +136,8 @@ class CudaExecution final : public Execution {
     if (!devices_.graphs_wanted || serial == 0 || is_timed_ || has_faults(devices_.inject) ||
         devices_.inject.poison || !Run::can_capture(plan_) || asks_cusolver())
       return;
-    key_ = GraphKey{serial, devices_.memory.generation(), binding};
+    key_ = GraphKey{serial, devices_.memory.generation(), binding,
+                    memories_of(binding, devices_.memory.releases())};
     way_ = devices_.graphs.next(*key_);
     if (!is_whole()) return;
     graph_ = devices_.graphs.graph(*key_);  // from here on others may drop theirs
@@ -170,7 +171,7 @@ class CudaExecution final : public Execution {
     try {
       devices_.phases.time("handles", [this] { make_handles(); });
       if (way_ == Graphs::Way::capture) open_capture();
-      if (way_ != Graphs::Way::capture) run_.open(plan_, is_timed_, stager());
+      if (way_ != Graphs::Way::capture) run_.open(plan_, is_timed_, stager(), *scope_);
       if (is_worth_sharing()) run_.share(devices_.issuers);
     } catch (...) {
       run_.abandon();
@@ -181,7 +182,7 @@ class CudaExecution final : public Execution {
   /// Where none can be opened there are no graphs: the tasks go into streams, now and later.
   void open_capture() {
     try {
-      run_.open_capture(plan_);
+      run_.open_capture(plan_, *scope_);
     } catch (const Error&) {
       give_up_graphs();
     }
@@ -365,6 +366,7 @@ class CudaExecution final : public Execution {
     trace.spans.assign(trace.spans.size(), {0, -1});  // begun, and who knows how far
     trace.status = Status::device_failed;
     trace.message = cudaGetErrorString(code);
+    wait_for_others();
     trace.lost = broken_device();
   }
 
@@ -392,18 +394,26 @@ class CudaExecution final : public Execution {
     trace.message = std::move(failure_.message);
   }
 
-  /// A device of the run whose context has an error that stays, or -1. Others are left alone: what
-  /// waits for a device breaks a capture that is under way there.
+  /// The stream of a graph may end with an error while parts of the graph still run elsewhere. A
+  /// held stream of the program may wait for this run: then these parts are left alone.
+  void wait_for_others() {
+    const NoNewHold as_it_is;
+    if (any_stream_is_held()) return;
+    for (std::size_t i = 0; i < devices_.ordinals.size(); ++i)
+      if (places_.has(kFirstDevice + static_cast<DeviceId>(i)) &&
+          scope_->try_use(devices_.ordinals[i]))
+        works(cudaDeviceSynchronize());
+  }
+
+  /// A device of the run whose context has an error that stays, or -1. To ask for memory breaks no
+  /// capture, and no capture is taken for an error.
   DeviceId broken_device() {
-    // Our streams are empty. A held one of the program may wait for this run.
-    const auto probe = [] {
-      std::size_t free = 0, total = 0;
-      return any_stream_is_held() ? cudaMemGetInfo(&free, &total) : cudaDeviceSynchronize();
-    };
     for (std::size_t i = 0; i < devices_.ordinals.size(); ++i) {
       const DeviceId location = kFirstDevice + static_cast<DeviceId>(i);
+      std::size_t free = 0, total = 0;
       if (!places_.has(location)) continue;
-      if (!scope_->try_use(devices_.ordinals[i]) || !works(probe())) return location;
+      if (!scope_->try_use(devices_.ordinals[i]) || !works(cudaMemGetInfo(&free, &total)))
+        return location;
     }
     return -1;
   }

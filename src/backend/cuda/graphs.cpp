@@ -6,6 +6,7 @@
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/device_scope.hpp"
+#include "backend/cuda/driver.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -15,6 +16,21 @@ constexpr std::size_t kMostEntries = 32;
 constexpr int kTrials = 3;
 
 }  // namespace
+
+std::vector<std::uint64_t> memories_of(const Binding& binding, std::int64_t releases) {
+  using Function = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  static const auto ask = driver_function<Function>("cuPointerGetAttribute");
+  std::vector<std::uint64_t> memories;
+  for (const Binding::Matrix& matrix : binding.matrices) {
+    unsigned long long number = 0;
+    if (ask == nullptr || !works(ask(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                     reinterpret_cast<CUdeviceptr>(matrix.data))))
+      number = 0;
+    memories.push_back(number);
+  }
+  if (!binding.slots.empty()) memories.push_back(static_cast<std::uint64_t>(releases));
+  return memories;
+}
 
 /// With the lock.
 Graphs::Entry* Graphs::find(const GraphKey& key) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <type_traits>
+#include <vector>
 
 #include "run/binding.hpp"
 
@@ -18,8 +19,15 @@ struct GraphKey {
   std::uint64_t serial = 0;     ///< of the plan
   std::int64_t generation = 0;  ///< of the arenas
   Binding binding;
+  /// The driver's numbers of the memory that the matrices lie in. An address may come again with
+  /// other memory, and a graph keeps what the driver knew of the old one.
+  std::vector<std::uint64_t> memories = {};
   friend bool operator==(const GraphKey&, const GraphKey&) = default;
 };
+
+/// Of a run's matrices; 0: the driver does not know it. Of slots, which this library frees, nothing
+/// but how often it has freed any.
+std::vector<std::uint64_t> memories_of(const Binding& binding, std::int64_t releases);
 
 /// A graph that can be launched, destroyed with its last owner.
 using KeptGraph = std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>>;

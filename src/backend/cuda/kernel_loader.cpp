@@ -4,17 +4,18 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/device_scope.hpp"
+#include "backend/cuda/known_kernels.hpp"
 #include "backend/cuda/stream_memory.hpp"
 #include "base/error.hpp"
 #include "base/exit_guard.hpp"
@@ -33,32 +34,6 @@ std::shared_timed_mutex& under_way() {
 
 std::atomic<bool> is_ending{false};
 
-/// What cuBLAS registers in its first calls for the end of the process is done before an ExitGuard
-/// that was installed earlier, and takes away what these calls use. Objects of the thread that ends
-/// the process go before all of that: the one of the main thread waits.
-class LoadsBeforeExit {
- public:
-  LoadsBeforeExit() = default;
-  ~LoadsBeforeExit() {
-    constexpr auto kLongestWait = std::chrono::seconds(2);
-    const bool is_main_thread = syscall(SYS_gettid) == process_;
-    if (getpid() != process_ || !is_main_thread) return;  // a fork, or a thread that ends alone
-    is_ending = true;
-    const std::unique_lock none_loads(under_way(), kLongestWait);
-  }
-  LoadsBeforeExit(const LoadsBeforeExit&) = delete;
-  LoadsBeforeExit& operator=(const LoadsBeforeExit&) = delete;
-
-  /// By each thread of the program that may end it.
-  static void wait_in_this_thread() {
-    thread_local const LoadsBeforeExit all;
-    static_cast<void>(all);
-  }
-
- private:
-  const pid_t process_ = getpid();
-};
-
 /// Kernels are the process's, whatever context of the library asked for them. Bits of usual types,
 /// by CUDA's number of the device.
 std::atomic<unsigned>& loaded_types(int ordinal) {
@@ -67,6 +42,34 @@ std::atomic<unsigned>& loaded_types(int ordinal) {
   return types[static_cast<std::size_t>(ordinal) % kMostDevices];
 }
 bool is_loaded(int ordinal, std::size_t type) { return (loaded_types(ordinal) >> type & 1) != 0; }
+
+}  // namespace
+
+namespace {
+
+/// Memory of the current device like that of a view, undefined.
+class Scratch {
+ public:
+  Scratch(const View& like, Storage storage) : view_(like) {
+    if (like.data == nullptr || like.cols == 0) return;
+    // Libraries choose kernels by how the data lie, too.
+    constexpr std::uintptr_t kAlignment = 256;
+    const auto above = reinterpret_cast<std::uintptr_t>(like.data) % kAlignment;
+    const std::int64_t bytes = ((like.cols - 1) * like.ld + like.rows) * bytes_of(storage);
+    check(cudaMalloc(&memory_, static_cast<std::size_t>(bytes) + above), "cudaMalloc");
+    view_.data = static_cast<char*>(memory_) + above;
+  }
+  ~Scratch() {
+    if (memory_ != nullptr) works(cudaFree(memory_));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const View& view() const { return view_; }
+
+ private:
+  View view_;
+  void* memory_ = nullptr;
+};
 
 }  // namespace
 
@@ -112,11 +115,34 @@ struct KernelLoader::Shared {
     ExitGuard::install_again();  // before the handlers that cuBLAS has installed meanwhile
   }
 
+  /// Does what could not be done while a stream was held, with other numbers. With the lock of the
+  /// device, which is the current one.
+  void load_wanted(Device& device) const {
+    if (any_stream_is_held()) return;
+    for (const Launch& launch : take_wanted(device.ordinal)) {
+      try {
+        Scratch a(launch.a, launch.type.storage), b(launch.b, launch.type.storage),
+            c(launch.c, launch.type.storage);
+        Launch again = launch;
+        again.a = launch.a.data == launch.c.data ? c.view() : a.view();
+        again.b = launch.b.data == launch.c.data ? c.view() : b.view();
+        again.c = c.view();
+        if (device.blas == nullptr) make_handle(device);
+        if (!device.blas->put(again)) continue;
+        check(cudaStreamSynchronize(device.stream), "the first launch of its kind");
+        note_known(kernels_of(launch, device.ordinal));
+      } catch (const Error&) {
+        // No memory for it, or no such kernel: then it is refused again.
+      }
+    }
+  }
+
   /// Beside the program: nothing once a call is there.
   void load_all(Device& device) const {
     for (std::size_t type = 0; type < kUsualTypes.size(); ++type) {
       const ExitGuard inside;
       const std::shared_lock loading(under_way());
+      const NoNewHold as_it_is;
       const std::lock_guard lock(device.mutex);
       if (device.is_wanted || is_ending) return;
       const DeviceScope scope(device.ordinal);
@@ -138,7 +164,11 @@ KernelLoader::KernelLoader(std::shared_ptr<const CublasLibrary> blas,
 KernelLoader::~KernelLoader() {
   for (std::thread& thread : threads_) thread.join();
   // To give a handle back is to wait for its device. The process has them to its end then.
-  if (!any_stream_is_held()) return;
+  const NoNewHold as_it_is;
+  if (!any_stream_is_held()) {
+    shared_->devices.clear();
+    return;
+  }
   for (Device& device : shared_->devices) {
     static_cast<void>(device.blas.release());
     static_cast<void>(device.solver.release());
@@ -146,8 +176,13 @@ KernelLoader::~KernelLoader() {
   }
 }
 
+void KernelLoader::end_all() {
+  constexpr auto kLongestWait = std::chrono::seconds(2);
+  is_ending = true;
+  const std::unique_lock none_loads(under_way(), kLongestWait);
+}
+
 void KernelLoader::begin() {
-  LoadsBeforeExit::wait_in_this_thread();
   // The program's handlers of signals are for its own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -170,7 +205,6 @@ void KernelLoader::begin() {
 }
 
 std::unique_ptr<CublasHandle> KernelLoader::take(std::size_t index, cudaStream_t stream) {
-  LoadsBeforeExit::wait_in_this_thread();
   Device& device = shared_->devices[index];
   device.is_wanted = true;
   const std::lock_guard lock(device.mutex);
@@ -187,17 +221,15 @@ std::unique_ptr<CublasHandle> KernelLoader::take(std::size_t index, cudaStream_t
 void KernelLoader::finish(std::size_t index) {
   Device& device = shared_->devices[index];
   device.is_wanted = true;
-  const std::shared_lock loading(under_way());  // no other context holds a stream meanwhile
+  const std::shared_lock loading(under_way());
+  const NoNewHold as_it_is;
   const std::lock_guard lock(device.mutex);
   const DeviceScope scope(device.ordinal);
   if (!device.has_had_handle) shared_->make_handle(device);
   for (std::size_t type = 0; type < kUsualTypes.size(); ++type) shared_->load(device, type);
+  shared_->load_wanted(device);
   if (shared_->solver != nullptr && device.solver == nullptr)
     device.solver = CusolverHandle::make(shared_->solver, nullptr);
-}
-
-std::unique_lock<std::shared_timed_mutex> KernelLoader::wait_for_all() {
-  return std::unique_lock(under_way());
 }
 
 }  // namespace fleet::cuda

@@ -5,8 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -27,6 +25,10 @@ class KernelLoader {
   KernelLoader(const KernelLoader&) = delete;
   KernelLoader& operator=(const KernelLoader&) = delete;
 
+  /// No thread beside the program begins to load any more; waits for those that do, two seconds at
+  /// most.
+  static void end_all();
+
   /// Loads what products need, beside the program and on all devices side by side.
   void begin();
   /// A handle for the stream, made for the device with this index, which is the current one: where
@@ -35,9 +37,6 @@ class KernelLoader {
   /// The driver waits for all streams of a device while kernels are loaded, and cuSOLVER has a
   /// handle of cuBLAS inside: to be called before a stream of the device is held. Throws the same.
   void finish(std::size_t device);
-  /// None of the process has anything under way beside it, or begins, as long as the lock lives and
-  /// then as long as a stream is held.
-  static std::unique_lock<std::shared_timed_mutex> wait_for_all();
 
  private:
   struct Device;

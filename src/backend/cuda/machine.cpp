@@ -253,6 +253,19 @@ int visible_devices(std::string& why) {
   return 0;
 }
 
+std::vector<int> usable_devices(const std::vector<int>& ordinals) {
+  std::vector<int> usable;
+  for (const int ordinal : ordinals) {
+    try {
+      const Scratch scratch(ordinal);
+      usable.push_back(ordinal);
+    } catch (const Error&) {
+      // Its context may be in use by others of this process.
+    }
+  }
+  return usable;
+}
+
 void start_contexts(const std::vector<int>& ordinals) {
   const auto start = [](int ordinal) {
     retain_context(ordinal);

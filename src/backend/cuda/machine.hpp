@@ -14,6 +14,9 @@ namespace fleet::cuda {
 /// that is new enough; `why` says so then.
 int visible_devices(std::string& why);
 
+/// Those of these devices that have a context, or room for one, and for a few bytes.
+std::vector<int> usable_devices(const std::vector<int>& ordinals);
+
 /// How copies between an ordered pair of GPUs turned out to work.
 enum class Peer {
   direct,   ///< a copy by the copy engine arrived as it was sent

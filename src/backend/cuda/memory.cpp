@@ -190,6 +190,7 @@ void Memory::free(DeviceId location, const Block& block) {
 }
 
 void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
+  const NoNewHold as_it_is;
   const std::lock_guard lock(mutex_);
   for (std::size_t location = 0; location < arena_bytes.size(); ++location) {
     Block& arena = arenas_[location];
@@ -218,6 +219,7 @@ void Memory::poison_arenas(const std::vector<std::int64_t>& bytes) {
 
 /// No run uses what is given back: the caller sees to that.
 void Memory::trim() {
+  const NoNewHold as_it_is;
   const std::lock_guard lock(mutex_);
   ++generation_;
   give_back_kept();
@@ -226,6 +228,7 @@ void Memory::trim() {
 }
 
 void* Memory::allocate(DeviceId location, std::int64_t bytes) {
+  const NoNewHold as_it_is;
   const std::lock_guard lock(mutex_);
   const Block block = get(location, bytes);
   blocks_[static_cast<std::size_t>(location)].emplace(block.data, block);
@@ -233,10 +236,12 @@ void* Memory::allocate(DeviceId location, std::int64_t bytes) {
 }
 
 void Memory::release(DeviceId location, void* data) {
+  const NoNewHold as_it_is;
   const std::lock_guard lock(mutex_);
   auto& blocks = blocks_[static_cast<std::size_t>(location)];
   const auto found = blocks.find(data);
   if (found == blocks.end()) return;
+  ++releases_;
   give_back(location, found->second);
   blocks.erase(found);
 }

@@ -46,6 +46,8 @@ class Memory {
 
   void* allocate(DeviceId location, std::int64_t bytes);
   void release(DeviceId location, void* data);
+  /// How many blocks were given back.
+  std::int64_t releases() const { return releases_; }
   /// Bytes that plans could have at a location: the free ones and those of its arena.
   std::int64_t available_bytes(DeviceId location) const;
 
@@ -75,6 +77,7 @@ class Memory {
   mutable std::mutex mutex_;
   std::int64_t allocations_ = 0;
   std::atomic<std::int64_t> generation_{0};
+  std::atomic<std::int64_t> releases_{0};
   std::vector<Block> arenas_;
   std::vector<std::map<void*, Block>> blocks_;
   /// Blocks that were given back while the program's streams were held: CUDA waits for all that a

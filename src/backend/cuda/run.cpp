@@ -10,6 +10,7 @@
 #include "backend/cuda/copies.hpp"
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/factoring.hpp"
+#include "backend/cuda/known_kernels.hpp"
 #include "backend/cuda/senders.hpp"
 #include "base/clock.hpp"
 #include "base/sizes.hpp"
@@ -64,22 +65,22 @@ bool Run::can_share() const {
   return staged_count_ == 0 && std::ranges::none_of(lanes_, &Lane::mixed);
 }
 
-void Run::open(const Plan& plan, bool timed, Stager* stager) {
+void Run::open(const Plan& plan, bool timed, Stager* stager, DeviceScope& scope) {
   stager_ = stager;
   timed_ = timed;
   capturing_ = false;
   events_ = timed ? &timed_events_ : &untimed_;
-  prepare(plan);
+  prepare(plan, scope);
   if (timed_) start_clock();
   // Last: its threads wait for the run from here on.
   if (staged_count_ > 0 && !stager_->begin(staged_count_))
     throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
 }
 
-void Run::open_capture(const Plan& plan) {
+void Run::open_capture(const Plan& plan, DeviceScope& scope) {
   timed_ = false;
   events_ = &untimed_;
-  prepare(plan);
+  prepare(plan, scope);
   origin_ = &stream_of(0);
   use(*origin_);
   check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
@@ -130,13 +131,13 @@ int Run::finish_putting() {
 
 /// A thread of a shared run belongs to one device.
 void Run::use(const Stream& stream) {
-  if (issuers_ == nullptr) return device_->use(stream.ordinal);
+  if (issuers_ == nullptr) return scope_->use(stream.ordinal);
   keep_device(stream.ordinal);
 }
 
-void Run::prepare(const Plan& plan) {
+void Run::prepare(const Plan& plan, DeviceScope& scope) {
   plan_ = &plan;
-  device_ = std::make_unique<DeviceScope>();
+  scope_ = &scope;
   opened_s_ = now_s();
   events_->reset();
   const std::size_t tasks = plan.tasks.size();
@@ -343,6 +344,10 @@ void Run::launch(TaskId id, const Launch& launch) {
 }
 
 void Run::compute(const Launch& launch, Stream& stream) {
+  put_if_loaded(launch, stream.ordinal, stream.known_kernels, [&] { put(launch, stream); });
+}
+
+void Run::put(const Launch& launch, Stream& stream) {
   const auto blas = [&]() -> CublasHandle& {
     if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
     return *stream.blas;
@@ -352,11 +357,10 @@ void Run::compute(const Launch& launch, Stream& stream) {
     case Kernel::gemv:
     case Kernel::axpy:
     case Kernel::dot:
-      return blas().multiply(launch);
     case Kernel::solve:
-      return blas().solve(launch);
     case Kernel::prepare:
-      return blas().prepare(launch);
+      static_cast<void>(blas().put(launch));
+      return;
     case Kernel::add:
       return add_scaled(launch, stream.stream);
     case Kernel::scale:
@@ -377,13 +381,12 @@ void Run::wait() {
   // The CPU's lines first: streams may wait for them, never for what comes after.
   if (staged_count_ > 0) failure = stager_->finish();
   for (const Stream* stream : used_) {
-    device_->try_use(stream->ordinal);  // from another device the driver notes an error of its own
+    scope_->try_use(stream->ordinal);  // from another device the driver notes an error of its own
     const cudaError_t code = cudaStreamSynchronize(stream->stream);
     if (code == cudaSuccess) continue;
     cudaGetLastError();
     if (failure == nullptr) failure = cudaGetErrorString(code);
   }
-  device_.reset();
   if (failure != nullptr) throw Error(Status::device_failed, std::string(failure));
 }
 
@@ -397,7 +400,6 @@ cudaGraph_t Run::end_capture() {
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(origin_->stream, &graph), "cudaStreamEndCapture");
   capturing_ = false;
-  device_.reset();
   return graph;
 }
 
@@ -406,7 +408,6 @@ void Run::abandon() {
   if (capturing_ && works(cudaStreamEndCapture(origin_->stream, &graph)) && graph != nullptr)
     works(cudaGraphDestroy(graph));
   capturing_ = false;
-  device_.reset();
 }
 
 void Run::find_done(std::vector<Span>& spans) {

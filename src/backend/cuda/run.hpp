@@ -23,10 +23,11 @@ class Run {
  public:
   explicit Run(Streams& streams) : streams_(streams) {}
 
-  /// `stager` does the copies of pageable memory, if the plan has any. Throws Error.
-  void open(const Plan& plan, bool timed, Stager* stager);
+  /// `stager` does the copies of pageable memory, if the plan has any. `scope` is of this thread,
+  /// and outlives the run. Throws Error.
+  void open(const Plan& plan, bool timed, Stager* stager, DeviceScope& scope);
   /// The same, captured into a graph instead of run. The plan has no copies of pageable memory.
-  void open_capture(const Plan& plan);
+  void open_capture(const Plan& plan, DeviceScope& scope);
   /// After open(): whether threads of devices can put its tasks into streams. They copy no pageable
   /// memory, and share no queue.
   bool can_share() const;
@@ -85,6 +86,7 @@ class Run {
     TaskId last = kNoTask;
   };
 
+  static void put(const Launch& launch, Stream& stream);
   void use(const Stream& stream);
   int thread_of(TaskId id) const {
     return lanes_[static_cast<std::size_t>(task(id).queue)].stream->ordinal;
@@ -92,7 +94,7 @@ class Run {
   bool is_put_from(TaskId id, int thread) const;
   const Task& task(TaskId id) const { return plan_->tasks[static_cast<std::size_t>(id)]; }
   Ends& ends(TaskId id) { return ends_[static_cast<std::size_t>(id)]; }
-  void prepare(const Plan& plan);
+  void prepare(const Plan& plan, DeviceScope& scope);
   void find_streams();
   void find_needs();
   Stream& begin(TaskId id);
@@ -113,7 +115,7 @@ class Run {
   Events untimed_{false};
   Events timed_events_{true};
   Events* events_ = &untimed_;
-  std::unique_ptr<DeviceScope> device_;
+  DeviceScope* scope_ = nullptr;  ///< of the thread that has opened the run
   const Plan* plan_ = nullptr;
   bool timed_ = false;
   bool capturing_ = false;

@@ -3,14 +3,20 @@
 // know what streams wait for.
 #include "backend/cuda/stream_memory.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
+#include <thread>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/driver.hpp"
+#include "base/exit_guard.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -24,13 +30,16 @@ CUdeviceptr address(const std::uint32_t* number) { return reinterpret_cast<CUdev
 
 std::atomic<int> held{0};  ///< streams, in the process
 
+/// Owned by whoever holds one more, shared by those who do without.
+std::shared_mutex& beginnings() {
+  static auto& mutex = *new std::shared_mutex;  // threads may outlive exit()
+  return mutex;
+}
+
 class Holds {
  public:
   std::function<void()> hold(cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
-    std::uint32_t* const number = free_number();
-    set(number, kHeld);
-    held.fetch_add(1);
+    std::uint32_t* const number = begin();
     const auto let_go = [number] {
       set(number, kOpen);
       held.fetch_sub(1);
@@ -70,6 +79,16 @@ class Holds {
     std::atexit([] { of_process().open_all(); });
   }
 
+  /// The stream is held from here on. To put something into it may take as long as what it has
+  /// already: nobody else waits for that.
+  std::uint32_t* begin() {
+    const std::lock_guard lock(beginnings());
+    std::uint32_t* const number = free_number();
+    set(number, kHeld);
+    held.fetch_add(1);
+    return number;
+  }
+
   static void set(std::uint32_t* number, std::uint32_t value) {
     std::atomic_ref(*number).store(value, std::memory_order_release);
   }
@@ -86,6 +105,7 @@ class Holds {
 
   /// The calls may never be done now, and the program may still wait for its streams.
   void open_all() {
+    if (getpid() != process_) return;  // a forked child has the same numbers, and not the streams
     for (std::size_t i = 0; i < kNumbers; ++i) {
       std::uint32_t expected = kHeld;
       std::atomic_ref(numbers_[i]).compare_exchange_strong(expected, kOpen);
@@ -93,9 +113,9 @@ class Holds {
   }
 
   const StreamMemory memory_;
-  std::mutex mutex_;
+  const pid_t process_ = getpid();
   std::uint32_t* numbers_ = nullptr;  ///< pinned
-  std::size_t next_ = 0;              // guarded by mutex_
+  std::size_t next_ = 0;              // guarded by beginnings()
 };
 
 }  // namespace
@@ -120,5 +140,15 @@ void StreamMemory::write(cudaStream_t stream, std::uint32_t* number, std::uint32
 std::function<void()> hold_stream(cudaStream_t stream) { return Holds::of_process().hold(stream); }
 
 bool any_stream_is_held() { return held.load() > 0; }
+
+NoNewHold::NoNewHold() : lock_(beginnings()) {}
+
+void when_none_is_held(const std::function<void()>& act) {
+  constexpr std::chrono::microseconds kPause{200};
+  for (; !ExitGuard::exiting(); std::this_thread::sleep_for(kPause)) {
+    const NoNewHold as_it_is;
+    if (!any_stream_is_held()) return act();
+  }
+}
 
 }  // namespace fleet::cuda

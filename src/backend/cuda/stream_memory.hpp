@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <shared_mutex>
 
 namespace fleet::cuda {
 
@@ -33,7 +34,19 @@ class StreamMemory {
 std::function<void()> hold_stream(cudaStream_t stream);
 
 /// Is any stream of the program held? What waits for a whole device, or for its default stream,
-/// might then wait for ever.
+/// might then wait for ever. The answer lasts as long as a NoNewHold.
 bool any_stream_is_held();
+
+/// No stream of the process begins to be held as long as it lives. Not to be nested.
+class NoNewHold {
+ public:
+  NoNewHold();
+
+ private:
+  std::shared_lock<std::shared_mutex> lock_;
+};
+
+/// Does something in this thread once no stream is held, while none begins to be; at exit never.
+void when_none_is_held(const std::function<void()>& act);
 
 }  // namespace fleet::cuda

@@ -4,6 +4,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -27,9 +28,10 @@ struct Stream {
   cudaStream_t stream = nullptr;
   std::unique_ptr<CublasHandle> blas;  ///< made for the first product
   std::unique_ptr<CusolverHandle>
-      solver;                     ///< made for the first panel of Cholesky, where it can be
-  bool asked_for_solver = false;  ///< it is made once, or never
-  Workspace workspace;            ///< of panels
+      solver;                       ///< made for the first panel of Cholesky, where it can be
+  bool asked_for_solver = false;    ///< it is made once, or never
+  Workspace workspace;              ///< of panels
+  std::uint64_t known_kernels = 0;  ///< of its last launch
 };
 
 /// Streams stay: a queue of a later plan gets the one that its like had. They belong to the owner

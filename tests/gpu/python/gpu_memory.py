@@ -59,6 +59,31 @@ class Driver:
             numbers.append(number.value)
         return tuple(numbers)
 
+    def fail(self, device):
+        """A kernel writes where no memory is: an error that the device's context keeps."""
+        text = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry wrong() {
+  .reg .u64 %address;
+  mov.u64 %address, 256;
+  st.global.u64 [%address], %address;
+  ret;
+}
+"""
+        module, function = c_void_p(), c_void_p()
+        self.use(device)
+        self("cuModuleLoadData", byref(module), ctypes.c_char_p(text))
+        self("cuModuleGetFunction", byref(function), module, ctypes.c_char_p(b"wrong"))
+        one, none = c_uint(1), c_void_p()
+        self("cuLaunchKernel", function, *[one] * 6, c_uint(0), none, none, none)
+        try:
+            self("cuCtxSynchronize")
+        except RuntimeError:
+            return
+        raise RuntimeError("the kernel has not failed")
+
     def allocate(self, device, size):
         self.use(device)
         address = c_uint64()
@@ -177,6 +202,20 @@ def pinned(driver, size):
     address = c_void_p()
     driver("cuMemHostAlloc", byref(address), c_size_t(size), c_uint(PORTABLE))
     return HostMemory(address.value)
+
+
+def freed(driver, of_driver):
+    """Memory of the driver, which is given back with the object."""
+    is_gpus = isinstance(of_driver, GpuMemory)
+    address = c_uint64(of_driver.address)
+    name = "cuMemFree_v2" if is_gpus else "cuMemFreeHost"
+
+    def give_back():
+        driver.use(0)
+        driver(name, address)
+
+    weakref.finalize(of_driver, give_back).atexit = False
+    return of_driver
 
 
 class Registered(HostMemory):

@@ -101,6 +101,25 @@ def beyond(device):
         say("beyond", context=False, status=error.status, message=str(error))
 
 
+def failed_kernel(device):
+    """The program's own kernel has failed: nothing on that device can be used any more."""
+    driver, device = Driver(), int(device)
+
+    def gpu(size):
+        return GpuMemory(driver, device, driver.allocate(device, size))
+
+    work = Product([700, 700, 700], [gpu, memory.pages, memory.pages], 1)
+    say("before", work.repeated())
+    driver.fail(device)
+    for _ in range(2):
+        try:
+            memory.check(work.call())
+            say("failed", "the call was done", context=False)
+        except fleetblas.Error as error:
+            say("failed", context=False, status=error.status)
+    say("host", pageable(700, 700, 700).once())
+
+
 def forever(edge):
     """Products until standard input ends; says when the first is done, and what the last was."""
     edge = int(edge)
@@ -171,6 +190,25 @@ def operands():
     }
     for seed, (name, places) in enumerate(kinds.items()):
         say(name, tried((1100, 900, 1000), places, seed))
+
+
+def come_again():
+    """Memory is given back while graphs of calls on it are kept, and comes again."""
+    driver = Driver()
+
+    def gpu(size):
+        return memory.freed(driver, GpuMemory(driver, 0, driver.allocate(0, size)))
+
+    kinds = {
+        "pinned": lambda size: memory.freed(driver, memory.pinned(driver, size)),
+        "gpu": gpu,
+        "given_on_host": lambda size: FleetMemory(None, HOST, size),
+        "given_on_gpu": lambda size: FleetMemory(None, 0, size),
+        "registered": lambda size: memory.registered(None, size),
+    }
+    for name, place in kinds.items():
+        for seed in range(4):
+            say(name, tried((700, 700, 700), [place] * 3, seed))
 
 
 def arrays():

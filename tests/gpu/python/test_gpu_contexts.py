@@ -9,10 +9,12 @@ from ctypes import byref, c_int, c_uint, c_void_p
 import fleetblas
 import numpy as np
 import pytest
+from fleetblas._native import check, library
 from gpu_memory import Driver
 
 LIMIT_S = 120
 GLOBAL = 0  # CU_STREAM_CAPTURE_MODE_GLOBAL
+BLOCKING, NON_BLOCKING = 0, 1  # CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING
 
 
 def in_new_process(function, *arguments):
@@ -84,17 +86,25 @@ def use_a_context_of_its_own():
     return current(driver) == own.value
 
 
-def capture_meanwhile():
+def capture_meanwhile(flags, is_started):
     driver = Driver()
     driver.use(0)
     stream, graph = c_void_p(), c_void_p()
-    driver("cuStreamCreate", byref(stream), c_uint(1))  # CU_STREAM_NON_BLOCKING
-    driver("cuStreamBeginCapture_v2", stream, c_int(GLOBAL))
+    driver("cuStreamCreate", byref(stream), c_uint(flags))
     context = new_context()
+    if is_started:
+        in_new_thread(multiply, context)
+    driver("cuStreamBeginCapture_v2", stream, c_int(GLOBAL))
     in_new_thread(multiply, context)
+    refusals = []
+    for waited in (stream.value, None) if flags == BLOCKING else (stream.value,):
+        try:
+            check(library.fleet_wait_stream(context.pointer, 0, c_void_p(waited)))
+        except fleetblas.Error as error:
+            refusals.append(error.status)
     driver("cuStreamEndCapture", stream, byref(graph))  # an error if the capture was broken
     context.close()  # not before: that waits for the devices
-    return graph.value is not None
+    return graph.value is not None, refusals
 
 
 def test_no_other_gpu_gets_a_context(gpus):
@@ -112,5 +122,11 @@ def test_the_context_that_a_program_made_is_current_afterwards(gpus):
     assert in_new_process(use_a_context_of_its_own)
 
 
-def test_a_capture_of_another_thread_is_not_broken(gpus):
-    assert in_new_process(capture_meanwhile)
+@pytest.mark.parametrize(
+    "flags,is_started", [(NON_BLOCKING, False), (NON_BLOCKING, True), (BLOCKING, True)]
+)
+def test_a_capture_of_another_thread_is_not_broken(gpus, flags, is_started):
+    is_whole, refusals = in_new_process(capture_meanwhile, flags, is_started)
+
+    assert is_whole
+    assert refusals == ["unsupported"] * (2 if flags == BLOCKING else 1)

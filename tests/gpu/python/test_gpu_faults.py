@@ -30,6 +30,7 @@ OPERANDS = (
     *("first_gpu", "last_gpu", "given_on_host", "given_on_gpu", "c_on_host"),
     *("pool_of_first", "pool_of_last", "spread", "spread_back"),
 )
+COME_AGAIN = ("pinned", "gpu", "given_on_host", "given_on_gpu", "registered")
 HUGE = ("pageable", "pageable_far", "gpu", "gpu_far", "managed")
 FAULTS = (
     *("copy:1", "copy:7", "copy:60", "launch:1", "launch:5", "launch:90"),
@@ -41,6 +42,7 @@ QUIET = {
     "operands": ("operands", {}),
     "arrays": ("arrays", {}),
     "huge": ("huge", {}),
+    "come_again": ("come_again", {}),
     "inject": ("inject " + " ".join(FAULTS), {}),
     "lost": ("product 2048 2", {"INJECT": "lost:0@5", "TILE": "256"}),
     "lost_home": ("lost_home 0", {"INJECT": "lost:0@5", "TILE": "256"}),
@@ -136,6 +138,13 @@ def test_operands_in_memory_of_every_kind_are_used_by_the_devices(kind, quiet):
     assert report["reason"] == "offload=always", report
 
 
+@pytest.mark.parametrize("kind", COME_AGAIN)
+def test_memory_that_comes_again_at_an_address_that_was_given_back(kind, quiet):
+    reports = [report for report in quiet("come_again") if report["what"] == kind]
+    assert len(reports) == 4
+    right(reports, "devices")
+
+
 @pytest.mark.parametrize("kind", HUGE)
 def test_leading_dimensions_beyond_32_bits(kind, quiet):
     (report,) = [report for report in quiet("huge") if report["what"] == kind]
@@ -225,7 +234,9 @@ def test_cublas_s_emulation_variables_change_no_bits(edge, settings, monkeypatch
         with monkeypatch.context() as environment:
             for name, value in variables.items():
                 environment.setenv(name, value)
-            program = start(f"bits {edge}", {**settings, "TILE": "512"})
+            # Another plan may add in another order.
+            fixed = {**settings, "TILE": "512", "DETERMINISTIC": "1"}
+            program = start(f"bits {edge}", fixed)
         found[asked] = right(finish(program), "devices")
     for asked, reports in found.items():
         for report, native in zip(reports, found["nothing"]):
@@ -238,6 +249,13 @@ def test_an_operand_that_reaches_beyond_its_memory_on_a_gpu_is_refused(settings,
     (report,) = right(finish(start(f"beyond {gpus[0]}", settings)))
     assert report["status"] == "bad_argument"
     assert "beyond its memory on a device" in report["message"]
+
+
+def test_a_device_whose_kernel_has_failed_is_lost_and_its_memory_is_not_read(settings, gpus):
+    before, *failed, host = right(finish(start(f"failed_kernel {gpus[0]}", settings)))
+    assert before["where"] == "devices"
+    assert {report["status"] for report in failed} <= {"device_failed", "unsupported"}
+    assert host["wrong"] is None
 
 
 @pytest.mark.parametrize("way", ["python", "main", "thread"])
