@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import _interop, _types
+from . import _interop, _native, _types
 from ._interop import is_on_device, refuse_copy
 from ._native import HOST, HOST_PAGEABLE, BadArgument, check, library
 
@@ -36,8 +36,12 @@ def location_number(location) -> int:
 
 
 def _give_back(handle, address: int) -> None:
-    # The status is ignored: nobody can receive it once the array is gone.
-    library.fleet_free(handle.pointer, address)
+    handle.left.append(address)
+    # The collector may come at any moment, also in an objective, for which a call waits.
+    if not getattr(_native.in_callback, "is_true", False):
+        while handle.left:
+            # The status is ignored: nobody can receive it once the array is gone.
+            library.fleet_free(handle.pointer, handle.left.pop())
 
 
 def empty(context, shape, dtype, location, order) -> np.ndarray:
@@ -83,6 +87,9 @@ def copy(context, to: np.ndarray, source: np.ndarray) -> np.ndarray:
         raise ValueError(f"cannot copy {source.nbytes} bytes into {to.nbytes}, or other types")
     if not to.flags.writeable:
         raise ValueError("the target is read-only")
+    is_other_order = not any(to.flags[order] and source.flags[order] for order in "CF")
+    if to.shape == source.shape and is_other_order and to.flags.forc and source.flags.forc:
+        raise ValueError("one array is C-ordered and one F-ordered: bytes are copied in order")
     (target, size), (start, _) = extent(to), extent(source)
     check(library.fleet_copy(context.pointer, target, start, size))
     return to

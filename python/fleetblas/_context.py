@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import ctypes
+import gc
 import json
 import math
 import threading
@@ -48,6 +49,7 @@ class _Handle:
         self.in_flight: list = []  # queued calls, with what they use
         self.memories: dict = {}  # of tracked matrices
         self.abandoned: list = []  # of these, what nobody uses any more
+        self.left: list = []  # addresses to be freed
         self.lock = threading.Lock()
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
@@ -129,6 +131,7 @@ class Cost(NamedTuple):
 def _value_of(objective, cost: _native.CostStruct) -> float:
     """A callback must not raise: what ctypes returns then is 0, the best of all."""
     try:
+        _native.in_callback.is_true = True
         return float(objective(Cost(cost.seconds, cost.joules, cost.joules_node, cost.devices)))
     except KeyboardInterrupt:
         _thread.interrupt_main()  # raised again once the library has returned
@@ -137,6 +140,8 @@ def _value_of(objective, cost: _native.CostStruct) -> float:
         with contextlib.suppress(Warning):  # where warnings are errors
             warnings.warn(f"the objective raised {error!r}", RuntimeWarning, stacklevel=2)
         return math.nan
+    finally:
+        _native.in_callback.is_true = False
 
 
 class Context:
@@ -146,7 +151,8 @@ class Context:
     The option `objective` is a word ("time", "edp", "energy", "energy@1.1"), or a function, as for
     set_objective.
 
-    Calls on one context run in turn; any thread may make them. Those on tracked matrices
+    Any thread may make calls; those of several threads run at the same time where that finishes
+    them sooner. Those on tracked matrices
     (`tracked`) are queued. `with Context(...) as context:` closes it at the end; the memory of
     arrays stays until the last of them is gone.
     """
@@ -258,7 +264,8 @@ class Context:
         """syrk with the conjugate transpose, for complex types; trans is 'n' or 'c'.
 
         alpha, beta and the diagonal are real: imaginary parts on the diagonal of c are not read,
-        and are 0 in the result. a has the order of rows of the result, or is copied.
+        and are 0 in the result, unless nothing is added (k or alpha is 0) and beta is 1: then c
+        stays as it is. a has the order of rows of the result, or is copied.
         """
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "herk", a, None, c, alpha, beta, flags, out)
@@ -348,6 +355,7 @@ class Context:
         """
         if isinstance(array, _tracked.Tracked) and place is None:
             return array
+        self._forget_done()
         if place is not None or array is None:
             source = None if array is None else _tracked.readable(self, array)
             if source is not None:
@@ -367,7 +375,18 @@ class Context:
         The memory is freed with the last array that views it. NumPy must not touch elements on a
         device: `copy` brings them to the host.
         """
-        return _arrays.empty(self, shape, dtype, location, order)
+        self._forget_done()
+        try:
+            return _arrays.empty(self, shape, dtype, location, order)
+        except _native.NoMemory:
+            gc.collect()  # what nobody uses any more may have memory of the device
+            self._forget_done()
+            return _arrays.empty(self, shape, dtype, location, order)
+
+    def _forget_done(self) -> None:
+        handle = self.handle
+        if handle.in_flight or handle.memories or handle.abandoned:
+            _matrices.forget_done(handle)
 
     def copy(self, to: np.ndarray, source: np.ndarray) -> np.ndarray:
         """Copies between contiguous arrays of any two locations; returns `to`."""
@@ -403,6 +422,7 @@ class Context:
 
     def trim(self) -> None:
         """Returns pooled device memory to the system."""
+        self._forget_done()
         _native.check(library.fleet_trim(self.pointer))
 
     def plan(self, problem: str | None = None, **words) -> dict:

@@ -404,6 +404,8 @@ def _at_home(handle, value):
 def queue(context, name: str, inputs, words) -> Tracked:
     """The routine `name` of the context on operands of which some are tracked."""
     routine, handle = getattr(type(context), name), context.handle
+    if name == "matmul" and len(inputs) > 2:
+        *inputs, words["out"] = inputs
     out = words.get("out")
     if isinstance(out, Tracked) and out._handle is not handle:
         raise BadArgument("out is tracked by another context", "bad_argument")

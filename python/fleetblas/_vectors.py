@@ -13,7 +13,7 @@ from ctypes import c_int, c_int64, c_void_p
 import numpy as np
 
 from . import _interop, _types
-from ._arrays import layout, real_or_complex
+from ._arrays import layout, real_or_complex, require_array
 from ._interop import is_on_device, refuse_copy
 from ._native import BadArgument, check, library
 
@@ -115,11 +115,15 @@ def call(context, word, routine, flags, edges, alpha, a, b, beta, c) -> None:
 def axpy(context, alpha, x, y):
     guests = _interop.Guests()
     source, target = _vector("x", x, guests), guests.output(y)
+    require_array(target, "y")
     dtype = _common_type(target)
     _checked_target("y", target, dtype, source.shape)
     if not np.can_cast(source.dtype, dtype, "same_kind"):
         raise TypeError(f"x is of {source.dtype}, y of {dtype}")
     source = _readable(source, dtype)
+    if np.may_share_memory(source, target) and not _same(source, target):
+        refuse_copy(source, "shares memory with y: it would have to be copied")
+        source = source.copy()
     alpha = real_or_complex(dtype, "alpha", alpha)
     guests.wait(context)
     function = getattr(library, f"fleet_{_LETTERS[dtype.char]}axpy")
@@ -181,12 +185,17 @@ def gemv(context, a, x, y, alpha, beta, trans, out):
     if beta != 0 and (y is None or y.shape != (size,)):
         raise BadArgument(f"beta is not 0, and y is no vector of {size} elements", "bad_argument")
     result = guests.empty((size,), dtype) if out is None else guests.output(out)
+    require_array(result, "out")
     _checked_target("out", result, dtype, (size,))
     x = _readable(x, dtype)
     if a.dtype != dtype:
         refuse_copy(a, f"is of {a.dtype}, the product of {dtype}")
         a = a.astype(dtype)
     guests.wait(context)
+    target = result
+    if any(np.may_share_memory(target, operand) for operand in (a, x)):
+        refuse_copy(target, "shares memory with a or x: the result would have to be copied there")
+        result = np.empty_like(target)
     if beta != 0 and not _same(result, y):
         refuse_copy(y, "is not out: it would have to be copied there")
         refuse_copy(result, "is not y: it would have to be copied there")
@@ -196,6 +205,8 @@ def gemv(context, a, x, y, alpha, beta, trans, out):
         result[...] = beta * result if beta != 0 else 0
     else:
         _call_gemv(context, dtype, alpha, _stored(a, trans), x, beta, result)
+    if result is not target:
+        np.copyto(target, result)
     return out if out is not None else guests.deliver(result)
 
 

@@ -375,6 +375,21 @@ def test_run_has_the_exit_status_of_its_command(cli, words, status):
     assert cli("run", "--", *words).returncode == status
 
 
+def test_run_refuses_a_pool_that_is_none(cli):
+    done = cli("run", "--", "true", FLEETBLAS_POOL="16GB")
+    assert done.returncode == 2
+    assert "FLEETBLAS_POOL=16GB: expected 0, 1, a share of memory" in done.stderr
+    for word in ("", "0.25", "16G", "off"):
+        assert cli("run", "--", "true", FLEETBLAS_POOL=word).returncode == 0
+
+
+def test_run_takes_scripts_that_name_no_interpreter(cli, tmp_path):
+    script = tmp_path / "script"
+    script.write_text('exit "$1"\n', encoding="utf-8")
+    script.chmod(0o755)
+    assert cli("run", "--", str(script), "5").returncode == 5
+
+
 def test_run_gives_the_command_its_own_words_and_preloads_before_others(cli):
     show = "import os, sys; print(sys.argv[1:], os.environ['LD_PRELOAD'].split(':')[1:])"
     done = cli("run", "--", "python", "-c", show, "--", "--help", LD_PRELOAD="libm.so.6")

@@ -134,6 +134,18 @@ def test_registered_memory_counts_as_pinned(context):
         context.unregister(a)
 
 
+def test_copies_do_not_scramble(context):
+    a = np.arange(6.0).reshape(2, 3)
+    for order in "CF":
+        there = context.empty(a.shape, location=0, order=order)
+        source = np.asarray(a, order=order)
+        back = context.copy(np.empty_like(source), context.copy(there, source))
+        assert (back == a).all()
+        with pytest.raises(ValueError, match="one array is C-ordered and one F-ordered"):
+            context.copy(there, np.asarray(a, order="FC"["CF".index(order)]))
+    assert context.copy(np.empty(6), a).tolist() == list(range(6))  # as they lie
+
+
 def test_what_is_no_array_is_named(context):
     a = np.ones(2)
     for call in (context.register, context.unregister):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """fleetblas.linalg: values, types, shapes and errors of the functions that NumPy has too."""
 
+import fleetblas
 import numpy as np
 import pytest
 from fleetblas import linalg
@@ -362,3 +363,11 @@ def test_threads_solve_at_the_same_time():
         found = list(pool.map(lambda problem: linalg.solve(*problem), problems))
     for (a, b), x in zip(problems, found):
         assert_near(a @ x, b, "float64")
+
+
+def test_arrays_of_a_device_are_refused():
+    with fleetblas.Context(backend="host", devices=1) as context:
+        a = context.empty((4, 4), location=0)
+        for function in (linalg.inv, linalg.det, linalg.cholesky, linalg.qr, linalg.lu_factor):
+            with pytest.raises(TypeError, match="takes arrays of the host, not OnDevice"):
+                function(a)

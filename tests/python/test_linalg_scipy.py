@@ -408,3 +408,15 @@ def test_factors_of_a_stack_by_scipy_are_taken():
         except ValueError:
             pytest.skip("this SciPy takes no stacks")
         assert_near(p @ linalg.cho_solve(factor, b), np.broadcast_to(b, (3, N, 2)), "float64")
+
+
+def test_stacks_in_any_order_may_be_overwritten():
+    lu = linalg.lu_factor(square("float64"))
+    c = linalg.cho_factor(positive("float64"))
+    for solve in (
+        lambda b: linalg.lu_solve(lu, b, overwrite_b=True),
+        lambda b: linalg.cho_solve(c, b, overwrite_b=True),
+    ):
+        b = random((3, N, 4), "float64")
+        expected = solve(b.copy())
+        assert_near(solve(np.asfortranarray(b)), expected, "float64")

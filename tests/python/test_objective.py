@@ -2,6 +2,8 @@
 """What plans are chosen for: the setting, the keys of plans, and the lines of `fleetblas plan`."""
 
 import math
+import subprocess
+import sys
 
 import fleetblas
 import numpy as np
@@ -107,3 +109,30 @@ def test_the_command_line_shows_energy(main):
     assert "J on devices that take part" in done.stdout
     assert "edp: " in done.stdout and "of its bound" in done.stdout
     assert "more energy x time (" in done.stdout
+
+
+def test_an_objective_may_end_the_life_of_arrays():
+    # Not in this process, which would hang: a call waits for the objective.
+    script = """
+import gc
+import fleetblas
+context = fleetblas.Context(backend="host", devices=2, offload="always")
+class Holder:
+    def __init__(self):
+        self.me, self.array = self, context.empty((64, 64))
+def value(cost):
+    gc.collect()
+    return cost.seconds
+context.set_objective(value)
+gc.disable()
+Holder()
+a = context.empty((80, 80))
+a[...] = 1
+assert (context.gemm(a, a) == 80).all()
+context.set_objective(None)
+print(len(context.handle.left))
+"""
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert int(done.stdout) > 0  # freed with the next one that goes

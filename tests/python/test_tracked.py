@@ -276,3 +276,26 @@ def test_matrices_are_distributed(context):
         context.tracked(a, place="c2x2")
     with pytest.raises(ValueError, match="does not fill"):
         x.scatter(np.ones((3, 3)))
+
+
+@pytest.mark.parametrize("give", ["by_place", "by_name"])
+def test_a_result_goes_to_the_array_that_is_given(context, give):
+    a, b, out = numbers(N, N), numbers(N, N, seed=1), np.zeros((N, N))
+    x, y = context.tracked(a), context.tracked(b)
+    context.matmul(x, y, out) if give == "by_place" else context.matmul(x, y, out=out)
+    for _ in range(2):
+        context.gemm(x, y).wait()
+    context.tracked(out).wait()
+    assert np.abs(out - a @ b).max() < 1e-12
+
+
+def test_what_nobody_tracks_any_more_gives_its_memory_back():
+    edge = 900
+    with fleetblas.Context(
+        backend="host", devices=1, offload="always", device_memory=15 * edge * edge
+    ) as context:
+        for seed in range(3):
+            matrix = context.tracked(numbers(edge, edge, seed=seed), place=0)
+            result = (matrix @ np.ones((edge, 2))).array
+            assert np.isfinite(result).all()
+            del matrix

@@ -81,6 +81,27 @@ def test_vectors_may_lie_on_devices():
         assert y.tolist() == (values + 1).tolist()
 
 
+def test_results_may_share_memory_with_operands(context):
+    a, x = random("float64", 9, 9), random("float64", 9)
+    for out in (x, a[0], a[:, 2], x[::-1]):
+        left, right = a.copy(), x.copy()
+        expected = left @ right
+        result = context.gemv(a, x, out=out)
+        assert result is out and np.abs(out - expected).max() < 1e-13
+        a[...], x[...] = left, right
+    expected = a @ x + x
+    context.gemv(a, x, x, beta=1, out=x)
+    assert np.abs(x - expected).max() < 1e-13
+    for source, target in ((slice(0, -1), slice(1, None)), (slice(1, None), slice(0, -1))):
+        y = random("float64", 9)
+        expected = 3 * y[source] + y[target]
+        context.axpy(3, y[source], y[target])
+        assert np.abs(y[target] - expected).max() < 1e-13
+    y = random("float64", 9)
+    doubled = 2 * y
+    assert context.axpy(1, y, y) is y and (y == doubled).all()
+
+
 def test_what_cannot_be_done_is_said(context):
     with pytest.raises(fleetblas.BadArgument, match="x has 3 elements, y 4"):
         context.dot(np.ones(3), np.ones(4))
@@ -92,6 +113,12 @@ def test_what_cannot_be_done_is_said(context):
         context.gemv(np.ones((3, 4)), np.ones(3))
     with pytest.raises(TypeError, match="complex"):
         context.axpy(1j, np.ones(3), np.ones(3))
+    for call in (
+        lambda: context.axpy(1, np.ones(2), [1.0, 2.0]),
+        lambda: context.gemv(np.ones((2, 2)), np.ones(2), out=[0.0, 0.0]),
+    ):
+        with pytest.raises(TypeError, match="is a list, not a NumPy array"):
+            call()
     frozen = np.ones(3)
     frozen.flags.writeable = False
     with pytest.raises(fleetblas.BadArgument, match="read-only"):

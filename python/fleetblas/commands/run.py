@@ -6,9 +6,11 @@ Knows nothing of the program: the drop-in library does the work, this module set
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +28,9 @@ FLEETBLAS_SUMMARY=FILE it goes to that file too."""
 TAKES_PROGRAM = True
 PROGRAM_HINT = "give the program after --, as in: fleetblas run -- python x.py"
 
+# As pool/cap.cpp reads it, which belongs to the drop-in: contexts do not.
+POOL = r"|0|1|on|off|true|false|yes|no|0?\.\d+|\d+[KMGkmg]?"
+SHELL = "/bin/sh"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
 LINK_KINDS = {
     "h2d": "host->device",
@@ -54,6 +59,13 @@ def _refuse_bad_settings(options: dict) -> None:
         quiet["cpu_blas"] = ""
     with Context(**{**options, **quiet}):
         pass
+    pool = os.environ.get("FLEETBLAS_POOL", "")
+    if not re.fullmatch(POOL, pool):
+        raise _native.BadOption(
+            f"FLEETBLAS_POOL={pool}: expected 0, 1, a share of memory such as 0.25 or a size such "
+            "as 16G",
+            "bad_option",
+        )
 
 
 def program_environment(arguments) -> dict[str, str]:
@@ -81,6 +93,8 @@ def run_program(words: list[str], environment: dict[str, str]) -> int:
         sys.stderr.write(f"fleetblas: {words[0]}: command not found\n")
         return NOT_FOUND
     except OSError as error:
+        if error.errno == errno.ENOEXEC and words[0] != SHELL:
+            return run_program([SHELL, *words], environment)  # a script that does not say whose
         sys.stderr.write(f"fleetblas: {words[0]}: {error.strerror}\n")
         return NOT_EXECUTABLE
     # Ctrl-C also reaches the program, which decides what to do, so we only wait. SIGTERM reaches

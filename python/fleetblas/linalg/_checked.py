@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from .._interop import is_on_device
 from . import _storage
 
 _SINGLE = ("float32", "complex64")
@@ -25,7 +26,7 @@ def context_of(context):
 
 def array_of(value) -> np.ndarray:
     """TypeError for arrays of a device, which NumPy cannot read."""
-    if hasattr(value, "__cuda_array_interface__"):
+    if is_on_device(value) or hasattr(value, "__cuda_array_interface__"):
         kind = type(value).__name__
         raise TypeError(f"fleetblas.linalg takes arrays of the host, not {kind} on a device")
     return np.asarray(value)
@@ -84,7 +85,7 @@ def target(shape, dtype, source: np.ndarray, overwrite: bool, order: str = "C") 
         and source.dtype == dtype
         and source.flags.writeable
         and source.flags.aligned
-        and (source.flags.c_contiguous or source.flags.f_contiguous)
+        and (source.flags.c_contiguous or (source.ndim <= 2 and source.flags.f_contiguous))
     )
     return source if is_usable else np.empty(shape, dtype, order)
 
