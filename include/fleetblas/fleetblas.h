@@ -90,8 +90,9 @@ FLEET_API fleet_status fleet_context_create(const char* options, fleet_context**
 /* Waits for calls in progress and queued, for the events that these wait for, and for streams that
  * fleet_stream_after holds; then frees all memory that fleet_alloc gave from the context, and
  * unpins what is still registered. That waits for the GPUs, which breaks a capture (CUDA graphs)
- * that is under way on one of them; calls break none, but for the start of devices beside a capture
- * in a blocking stream. Does nothing for NULL. */
+ * that is under way on one of them. So does a call that fails in replaying a plan as a graph, and
+ * the start of devices if the captured stream is a blocking one; others break none. Does nothing
+ * for NULL. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
 
 /* Allocates memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */
@@ -116,7 +117,8 @@ typedef struct fleet_cost {
   int64_t devices;    /* that take part: with a kernel, or at an end of a copy */
 } fleet_cost;
 /* The number that a plan is chosen by: less is better, and one that is not finite is never taken.
- * Called many times by calls that plan, in their threads; it must not call this library. */
+ * Called many times by calls that plan, in their threads; it must not call this library, but for
+ * fleet_free, which is done later. */
 typedef double (*fleet_objective)(void* user, const fleet_cost* cost);
 /* The context's plans are made for `objective` from now on; NULL: for the setting `objective`
  * again. `user` is passed on and has to live as long. Joules are known if the machine file has
@@ -131,7 +133,7 @@ FLEET_API fleet_status fleet_trim(fleet_context* context);
 /* Makes existing host memory reachable for devices (pinned) until it is unregistered. If the system
  * refuses, the memory stays pageable and works as such: FLEET_OK. */
 FLEET_API fleet_status fleet_host_register(fleet_context* context, void* data, size_t bytes);
-/* Waits for calls that use the memory, and until no stream waits for an event. */
+/* Waits for calls in progress, and until fleet_stream_after holds no stream, of any context. */
 FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data);
 
 /* C := alpha*op(A)*op(B) + beta*C on the devices expected to finish it first.

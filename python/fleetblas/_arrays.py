@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import _interop, _native, _types
+from . import _interop, _types
 from ._interop import is_on_device, refuse_copy
 from ._native import HOST, HOST_PAGEABLE, BadArgument, check, library
 
@@ -36,12 +36,8 @@ def location_number(location) -> int:
 
 
 def _give_back(handle, address: int) -> None:
-    handle.left.append(address)
-    # The collector may come at any moment, also in an objective, for which a call waits.
-    if not getattr(_native.in_callback, "is_true", False):
-        while handle.left:
-            # The status is ignored: nobody can receive it once the array is gone.
-            library.fleet_free(handle.pointer, handle.left.pop())
+    # The status is ignored: nobody can receive it once the array is gone.
+    library.fleet_free(handle.pointer, address)
 
 
 def empty(context, shape, dtype, location, order) -> np.ndarray:

@@ -49,7 +49,6 @@ class _Handle:
         self.in_flight: list = []  # queued calls, with what they use
         self.memories: dict = {}  # of tracked matrices
         self.abandoned: list = []  # of these, what nobody uses any more
-        self.left: list = []  # addresses to be freed
         self.lock = threading.Lock()
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
@@ -131,7 +130,6 @@ class Cost(NamedTuple):
 def _value_of(objective, cost: _native.CostStruct) -> float:
     """A callback must not raise: what ctypes returns then is 0, the best of all."""
     try:
-        _native.in_callback.is_true = True
         return float(objective(Cost(cost.seconds, cost.joules, cost.joules_node, cost.devices)))
     except KeyboardInterrupt:
         _thread.interrupt_main()  # raised again once the library has returned
@@ -140,8 +138,6 @@ def _value_of(objective, cost: _native.CostStruct) -> float:
         with contextlib.suppress(Warning):  # where warnings are errors
             warnings.warn(f"the objective raised {error!r}", RuntimeWarning, stacklevel=2)
         return math.nan
-    finally:
-        _native.in_callback.is_true = False
 
 
 class Context:

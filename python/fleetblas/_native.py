@@ -10,7 +10,6 @@ import ctypes
 import importlib.util
 import os
 import pathlib
-import threading
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 
 from ._errors import (
@@ -224,9 +223,6 @@ def exception(status: int, reason: str) -> Error:
     """The exception of a status that is not FLEET_OK."""
     word = library.fleet_status_string(status).decode()
     return _EXCEPTIONS.get(status, Error)(reason or word, word)
-
-
-in_callback = threading.local()  # is_true: the library has called this thread, and waits for it
 
 
 def check(status: int) -> None:

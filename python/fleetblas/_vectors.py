@@ -121,7 +121,7 @@ def axpy(context, alpha, x, y):
     if not np.can_cast(source.dtype, dtype, "same_kind"):
         raise TypeError(f"x is of {source.dtype}, y of {dtype}")
     source = _readable(source, dtype)
-    if np.may_share_memory(source, target) and not _same(source, target):
+    if np.shares_memory(source, target) and not _same(source, target):
         refuse_copy(source, "shares memory with y: it would have to be copied")
         source = source.copy()
     alpha = real_or_complex(dtype, "alpha", alpha)
@@ -193,7 +193,7 @@ def gemv(context, a, x, y, alpha, beta, trans, out):
         a = a.astype(dtype)
     guests.wait(context)
     target = result
-    if any(np.may_share_memory(target, operand) for operand in (a, x)):
+    if any(np.shares_memory(target, operand) for operand in (a, x)):
         refuse_copy(target, "shares memory with a or x: the result would have to be copied there")
         result = np.empty_like(target)
     if beta != 0 and not _same(result, y):

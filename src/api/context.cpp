@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMessageBytes = 512;
 thread_local char this_message[kMessageBytes] = "";
+thread_local bool asks_objective = false;  ///< this thread is in a function of the program
 
 /// -1 and -2 are the host's two places, devices count from 0: DeviceId with the same meaning.
 int location_of(int location) {
@@ -104,7 +105,11 @@ fleet_status fleet_alloc(fleet_context* context, int location, size_t bytes, voi
 }
 
 fleet_status fleet_free(fleet_context* context, void* data) {
-  return capi::guarded([&] { capi::context_of(context).release(data); });
+  return capi::guarded([&] {
+    Context& known = capi::context_of(context);
+    // A collector of garbage may free something there, and the call waits for the objective.
+    capi::asks_objective ? known.release_later(data) : known.release(data);
+  });
 }
 
 fleet_status fleet_copy(fleet_context* context, void* to, const void* from, size_t bytes) {
@@ -131,7 +136,10 @@ fleet_status fleet_set_objective(fleet_context* context, fleet_objective objecti
         const auto known = [](double joules) { return joules > 0 ? joules : std::nan(""); };
         const fleet_cost told{cost.seconds, known(cost.joules), known(cost.joules_node),
                               cost.devices};
-        return objective(user, &told);
+        const bool before = std::exchange(capi::asks_objective, true);
+        const double value = objective(user, &told);
+        capi::asks_objective = before;
+        return value;
       };
     capi::context_of(context).set_objective(std::move(own));
   });

@@ -302,9 +302,10 @@ fleet_status fleet_stream_after(fleet_context* context, int device, void* stream
     const fleet_event& known = *required(event, "event");
     // Devices may have to start: the program may destroy its handle meanwhile.
     const std::shared_ptr<Event> kept = known.event;
-    if (known.source == fleet_event::Source::call && !kept->done()) {
-      known.context->start();
-      known.context->wait_for_first_calls();
+    Context* const calls = known.source == fleet_event::Source::call ? known.context : nullptr;
+    if (calls != nullptr && !kept->done()) {
+      calls->start();
+      calls->wait_for_first_calls();
     }
     context_of(context).hold_stream(device, stream, *kept);
   });

@@ -220,11 +220,11 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
 }
 
 std::string Context::start_devices() {
-  const bool is_first = offloader_.engine_if_started() == nullptr;
   try {
     offloader_.engine();
-    if (const std::string why = offloader_.why_not_started(); is_first && !why.empty())
-      log_.line(Log::kWarning, {why});
+    if (!has_told_why_.exchange(true))
+      if (const std::string why = offloader_.why_not_started(); !why.empty())
+        log_.line(Log::kWarning, {why});
     return {};
   } catch (const Error& error) {
     const bool chosen = std::ranges::count(options_.origins, Origin::caller) > 0;

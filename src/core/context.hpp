@@ -158,6 +158,8 @@ class Context {
   /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
   void* allocate(int location, std::int64_t bytes);
   void release(void* data);
+  /// For where the context must not be entered: with the next allocation, or as what follows it.
+  void release_later(void* data);
   void copy(void* to, const void* from, std::int64_t bytes);
   /// The same of matrices with as many rows and columns.
   void copy(const View& to, const View& from, Storage storage);
@@ -376,7 +378,11 @@ class Context {
   void require_engine() const;
 
   const Options options_;
+  void release_left();
+  std::mutex left_mutex_;
+  std::vector<void*> left_;  ///< to be released; guarded by left_mutex_
   const Log log_;
+  std::atomic<bool> has_told_why_{false};  ///< why some GPUs are not used
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   std::shared_ptr<Journal> journal_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context_memory.cpp: memory by location: given, found again by address, copied, taken back. It
 // knows no calls.
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
@@ -70,9 +72,12 @@ std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::
 
 void* Context::allocate(int location, std::int64_t bytes) {
   const User inside(users_);
+  release_left();
   DeviceId device = location;
   if (!on_host(location)) {
     const DeviceUse turn = take_lock();
+    // Which devices there are is known once they have started.
+    if (offloader_.has_backend() && !gate::only_cpu_left()) offloader_.engine();
     device = offloader_.device_of(location - kFirstDevice);
   }
   const bool no_backend = !offloader_.has_backend() || gate::only_cpu_left();
@@ -115,6 +120,26 @@ void Context::give_back(const Range& range) {
   DeviceUse turn = take_lock();
   turn.wait_for(range_at(range.data, range.bytes));
   offloader_.engine().backend->release(range.location, range.data);
+}
+
+void Context::release_later(void* data) {
+  const std::lock_guard lock(left_mutex_);
+  left_.push_back(data);
+}
+
+void Context::release_left() {
+  std::vector<void*> left;
+  {
+    const std::lock_guard lock(left_mutex_);
+    left.swap(left_);
+  }
+  for (void* const data : left) {
+    try {
+      release(data);
+    } catch (const Error&) {
+      // Whoever gave it has gone.
+    }
+  }
 }
 
 void Context::release(void* data) {
@@ -178,8 +203,8 @@ void Context::transfer_alone(const Placed& to, const Placed& from, std::int64_t 
 void Context::trim() {
   const User inside(users_);
   if (gate::only_cpu_left()) return;
+  pins_.trim();  // idle blocks, which no call uses: it may have to wait for streams
   const auto turn = take_turn();
-  pins_.trim();
   if (Backend* const backend = offloader_.backend_if_started()) residents_.trim(*backend);
   offloader_.trim();
 }
@@ -201,7 +226,7 @@ void Context::register_host(void* data, std::int64_t bytes) {
     registry_.add(range);
   } catch (...) {
     if (turn) turn.unlock();
-    if (pinned) backend->unpin(data);
+    if (pinned) unpin(range);
     throw;
   }
 }
@@ -223,16 +248,16 @@ void Context::unregister_host(void* data) {
   unpin(*range);
 }
 
-/// Of what was registered: it is the program's again. The backend may have to wait for streams that
-/// calls let go, so these have their turn meanwhile.
+/// Of what was registered: it is the program's again. While the backend has to wait for streams,
+/// calls have their turn: they let streams go.
 void Context::unpin(const Range& range) {
+  constexpr std::chrono::microseconds kBetweenTries{200};
   Backend* backend = offloader_.backend_if_started();
-  if (backend == nullptr || range.location != kHost || gate::only_cpu_left()) return;
-  {
-    DeviceUse turn = take_lock();
-    turn.wait_for(range_at(range.data, range.bytes));
+  if (backend == nullptr || range.location != kHost) return;
+  for (; !gate::only_cpu_left(); std::this_thread::sleep_for(kBetweenTries)) {
+    const auto turn = take_turn();
+    if (backend->unpin(range.data)) return;
   }
-  backend->unpin(range.data);
 }
 
 }  // namespace fleet

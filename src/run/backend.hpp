@@ -125,10 +125,11 @@ class Backend {
   /// The same for a piece of a block of the pool (pool/pool.hpp), whose neighbours are pinned by
   /// themselves: copies may go from one to the next.
   virtual bool pin_piece(void* data, std::int64_t bytes) { return pin(data, bytes); }
-  /// Waits for streams of the program that are held.
-  virtual void unpin(void* /*data*/) {}
-  /// Whether unpin() would not wait now.
-  virtual bool unpins_at_once() const { return true; }
+  /// False, with nothing done, while a stream of the program is held: the driver would wait for it,
+  /// and calls for the driver.
+  virtual bool unpin(void* /*data*/) { return true; }
+  /// Whether unpin() would do it now.
+  virtual bool may_unpin() const { return true; }
 
   /// Memory at a location (kHost: pinned). Throws Error(no_memory).
   virtual void* allocate(DeviceId location, std::int64_t bytes) = 0;

@@ -10,6 +10,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "base/gate.hpp"
@@ -26,13 +27,16 @@ constexpr double kBetweenLooksS = 1;
 /// Longer than the pause between two products of a program that is at work; pinning again takes an
 /// eighth of a second for each GB.
 constexpr std::int64_t kIdle_ns = 10'000'000'000;
+constexpr auto kBetweenTries = std::chrono::microseconds(200);
 constexpr auto kLookEvery = std::chrono::milliseconds(500);
 
 /// Of a block that was taken: unpins it, and returns it unless the program has it.
 void let_go(const Pool& pool, Backend& backend, void* block) {
   PoolPiece piece;
   while (pool.take_pinned(block, &piece)) {
-    backend.unpin(piece.data);
+    // The pool's own thread has time, and no call waits for this one.
+    while (!backend.unpin(piece.data) && !gate::only_cpu_left())
+      std::this_thread::sleep_for(kBetweenTries);
     pool.note(&piece, PoolState::plain);
   }
   pool.give_back(block);
@@ -118,8 +122,7 @@ void PoolPins::Desk::pin(const Wish& wish) const {
 
 void PoolPins::Desk::give_back(std::int64_t least_age_ns) const {
   void* block = nullptr;
-  while (!gate::only_cpu_left() && backend->unpins_at_once() &&
-         pool->take_idle(least_age_ns, &block))
+  while (!gate::only_cpu_left() && backend->may_unpin() && pool->take_idle(least_age_ns, &block))
     let_go(*pool, *backend, block);
 }
 

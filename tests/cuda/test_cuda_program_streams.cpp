@@ -67,6 +67,7 @@ TEST_F(CudaProgramStreams, AreLeftAloneWhileTheyAreCaptured) {
 TEST_F(CudaProgramStreams, AreNotHeldWhileSomebodyReliesOnThat) {
   std::atomic<bool> is_over{false};
   std::optional<NoNewHold> as_it_is(std::in_place);
+  { const NoNewHold nested; }
   std::thread holder([&] {
     const DeviceScope other(2);  // to which the stream does not belong: it is not held for long
     EXPECT_NE(refusal(Status::device_failed, [&] { hold_program(stream_); }),
@@ -121,7 +122,7 @@ TEST(CudaKernels, AreOtherOnesForOtherSizesTypesAndPlaces) {
                        .a = {.rows = 8, .cols = 8, .ld = 8},
                        .b = {.rows = 8, .cols = 8, .ld = 8},
                        .c = {.rows = 8, .cols = 8, .ld = 8}};
-  std::vector<Launch> others(8, product);
+  std::vector<Launch> others(9, product);
   others[0].type = DataType::f32;
   others[1].op_a = Op::none;
   others[2].c.rows = 9;
@@ -130,11 +131,15 @@ TEST(CudaKernels, AreOtherOnesForOtherSizesTypesAndPlaces) {
   others[5].kernel = Kernel::solve;
   others[6].side = Side::right;
   others[7].type = DataType::tf32;
+  others[8].b.reversed = true;
   std::set<std::uint64_t> kernels{kernels_of(product, 0), kernels_of(product, 1)};
   for (const Launch& other : others) kernels.insert(kernels_of(other, 0));
   EXPECT_EQ(kernels.size(), 2 + others.size());
 
   alignas(16) static char memory[32];
+  Launch of_two = product;
+  of_two.b.data = memory;
+  EXPECT_NE(kernels_of(of_two, 0), kernels_of(product, 0)) << "an update by itself is syrk";
   Launch moved = product;
   moved.alpha = 2;
   moved.a.data = memory + 16;

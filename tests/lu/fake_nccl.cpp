@@ -133,6 +133,13 @@ EXPORTED int ncclBroadcast(const void* from, void* to, std::size_t count, int ty
   return status;
 }
 
+/// Threads of the program have the context again that they had, none.
+[[gnu::destructor]] void require_no_context() {
+  if (current_context == nullptr) return;
+  std::fputs("fake NCCL: a thread was left with a context\n", stderr);
+  std::_Exit(1);
+}
+
 EXPORTED int cuInit(unsigned) { return 0; }
 EXPORTED int cuDeviceGet(int* device, int number) { return *device = number, 0; }
 EXPORTED int cuDeviceGetUuid(char* name, int) {

@@ -2,6 +2,7 @@
 """The command line: words, exit statuses, JSON keys, programs under the drop-in, the page."""
 
 import json
+import os
 import re
 import signal
 
@@ -384,10 +385,12 @@ def test_run_refuses_a_pool_that_is_none(cli):
 
 
 def test_run_takes_scripts_that_name_no_interpreter(cli, tmp_path):
-    script = tmp_path / "script"
+    script = tmp_path / "says-nothing"
     script.write_text('exit "$1"\n', encoding="utf-8")
     script.chmod(0o755)
     assert cli("run", "--", str(script), "5").returncode == 5
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    assert cli("run", "--", "says-nothing", "6", PATH=path).returncode == 6
 
 
 def test_run_gives_the_command_its_own_words_and_preloads_before_others(cli):

@@ -97,6 +97,10 @@ def test_results_may_share_memory_with_operands(context):
         expected = 3 * y[source] + y[target]
         context.axpy(3, y[source], y[target])
         assert np.abs(y[target] - expected).max() < 1e-13
+    columns = context.empty((9, 2), location=0)
+    context.copy(columns, np.ones((9, 2)))
+    context.axpy(1, columns[:, 0], columns[:, 1])  # neighbours, and no element of both
+    assert (context.copy(np.empty((9, 2)), columns) == [1, 2]).all()
     y = random("float64", 9)
     doubled = 2 * y
     assert context.axpy(1, y, y) is y and (y == doubled).all()

@@ -84,9 +84,7 @@ class FakeBackend final : public test::WrappedBackend {
   }
 
   bool loads_kernels() const override { return settings.loads_kernels; }
-  void unpin(void*) override {
-    if (settings.unpins) settings.unpins();
-  }
+  bool unpin(void*) override { return !settings.unpins || settings.unpins(); }
 
   void when_stream_done(DeviceId, void*, const std::function<void(const char*)>& then) override {
     settings.recorded.push_back(then);

@@ -35,7 +35,7 @@ struct FakeGpus {
   std::string later;             ///< text of the machine that they have become; empty: as opened
   std::vector<double> pace;      ///< each simulated run takes this many times as long, in turn
   bool disturbed = false;        ///< other load comes and goes: parts of simulated runs are slower
-  std::function<void()> unpins;  ///< done where memory is unpinned
+  std::function<bool()> unpins;  ///< asked whether memory can be unpinned; empty: it can
   std::function<void()> beside;  ///< done during each simulated run
   int runs = 0, timed_runs = 0;  ///< simulated ones; of these, with times of tasks
   double last_s = 0;             ///< seconds of the last simulated run

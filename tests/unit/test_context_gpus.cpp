@@ -293,6 +293,11 @@ TEST(GpusThatDoNotStart, AreLeftOutUnlessTheyAreNamed) {
                        "there is no device 0 (this context has 1): of the GPUs 0, 1 only 1 can be "
                        "used now: a fake GPU is full");
         }
+        const HostContext first(gpu_options("cuda"));
+        void* none = nullptr;
+        EXPECT_EQ(fleet_alloc(first, 0, 64, &none), FLEET_BAD_ARGUMENT) << "the first call";
+        EXPECT_EQ(fleet_alloc(first, 1, 64, &none), FLEET_OK) << fleet_message();
+        EXPECT_EQ(fleet_free(first, none), FLEET_OK);
         const HostContext named(gpu_options("cuda") + ";devices=0,1");
         EXPECT_TRUE(multiply(named, 48)) << fleet_message();
         EXPECT_EQ(Json::parse(named.text(fleet_config_json))["runs_on"], "cpu");
@@ -523,7 +528,7 @@ TEST(StreamsOfTheProgram, AreHeldUntilTheCallIsDoneThatWaitsForThem) {
 TEST(StreamsOfTheProgram, AreHeldOnceTheFirstCallOfAKindIsDone) {
   in_a_program_of_its_own([](FakeGpus& fake) {
     fake.loads_kernels = true;
-    const HostContext context(gpu_options("cuda") + ";inject=delay:host->0+0.02");
+    const HostContext context(gpu_options("cuda") + ";inject=delay:host->0+0.08");
     constexpr std::int64_t kEdge = 64;
     std::vector<double> a(kEdge * kEdge, 1.0), c = a;
     fleet_matrix *of_a = nullptr, *of_c = nullptr;
@@ -567,11 +572,9 @@ TEST(StreamsOfTheProgram, MayWaitForACallWhileMemoryIsUnpinned) {
     EXPECT_TRUE(multiply(context, 48));
     EXPECT_EQ(fleet_host_register(context, data.data(), data.size() * sizeof(double)), FLEET_OK);
     std::atomic<bool> is_unpinning{false}, is_multiplied{false};
-    fake.unpins = [&] {  // as the driver: until streams are let go, which a call does
+    fake.unpins = [&]() -> bool {  // when streams are let go, which a call does
       is_unpinning = true;
-      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-      while (!is_multiplied && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-      EXPECT_TRUE(is_multiplied);
+      return is_multiplied;
     };
     std::thread gives_back(
         [&] { EXPECT_EQ(fleet_host_unregister(context, data.data()), FLEET_OK); });

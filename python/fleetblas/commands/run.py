@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ TAKES_PROGRAM = True
 PROGRAM_HINT = "give the program after --, as in: fleetblas run -- python x.py"
 
 # As pool/cap.cpp reads it, which belongs to the drop-in: contexts do not.
-POOL = r"|0|1|on|off|true|false|yes|no|0?\.\d+|\d+[KMGkmg]?"
+POOL = r"|[01]|on|off|true|false|yes|no|0?\.\d*[1-9]\d*|\d{1,18}|\d{1,9}[KMGkmg]"
 SHELL = "/bin/sh"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
 LINK_KINDS = {
@@ -94,7 +95,8 @@ def run_program(words: list[str], environment: dict[str, str]) -> int:
         return NOT_FOUND
     except OSError as error:
         if error.errno == errno.ENOEXEC and words[0] != SHELL:
-            return run_program([SHELL, *words], environment)  # a script that does not say whose
+            script = shutil.which(words[0], path=environment.get("PATH"))
+            return run_program([SHELL, script, *words[1:]], environment)  # it names no interpreter
         sys.stderr.write(f"fleetblas: {words[0]}: {error.strerror}\n")
         return NOT_EXECUTABLE
     # Ctrl-C also reaches the program, which decides what to do, so we only wait. SIGTERM reaches

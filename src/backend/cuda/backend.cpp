@@ -29,6 +29,22 @@ namespace {
 /// The CPU has no part of products that take GPUs less than this.
 constexpr double kLeastBesideCpuS = 1e-3;
 
+/// When what is in a stream of the current device is done: to wait for the stream itself would be
+/// to wait for streams that are held since then.
+class CopyEnd {
+ public:
+  CopyEnd() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), kWhat); }
+  ~CopyEnd() { works(cudaEventDestroy(event_)); }
+  CopyEnd(const CopyEnd&) = delete;
+  CopyEnd& operator=(const CopyEnd&) = delete;
+  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), kWhat); }
+  void wait() { check(cudaEventSynchronize(event_), kWhat); }
+
+ private:
+  static constexpr const char* kWhat = "a copy";
+  cudaEvent_t event_ = nullptr;
+};
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Options& options, const std::vector<int>& ordinals)
@@ -101,17 +117,17 @@ class CudaBackend final : public Backend {
     note_piece(data, bytes);
     return pin(data, bytes);
   }
-  /// The driver waits for all streams, and lets nobody else do anything meanwhile.
-  void unpin(void* data) override {
-    when_none_is_held([&] {
-      const ExitGuard inside;
-      // They copy by what the driver has found out about the memory.
-      devices_.graphs.clear();
-      DeviceScope device;
-      if (device.try_use(devices_.ordinals.front())) works(cudaHostUnregister(data));
-    });
+  bool unpin(void* data) override {
+    const NoNewHold as_it_is;
+    if (any_stream_is_held()) return false;
+    const ExitGuard inside;
+    // They copy by what the driver has found out about the memory.
+    devices_.graphs.clear();
+    DeviceScope device;
+    if (device.try_use(devices_.ordinals.front())) works(cudaHostUnregister(data));
+    return true;
   }
-  bool unpins_at_once() const override { return !any_stream_is_held(); }
+  bool may_unpin() const override { return !any_stream_is_held(); }
 
   void* allocate(DeviceId location, std::int64_t bytes) override {
     const ExitGuard inside;
@@ -287,11 +303,15 @@ class CudaBackend final : public Backend {
 
   void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
     const DeviceScope device(devices_.ordinal(location));
-    const NoNewHold as_it_is;
-    const cudaStream_t stream = copy_stream(location);
-    copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
-                 stream);
-    check(cudaStreamSynchronize(stream), "a copy");
+    CopyEnd end;
+    {
+      const NoNewHold as_it_is;
+      const cudaStream_t stream = copy_stream(location);
+      copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
+                   stream);
+      end.record(stream);
+    }
+    end.wait();
   }
 
   static bool is_one_piece(const View& view) {
@@ -301,18 +321,27 @@ class CudaBackend final : public Backend {
   /// Between devices, over their link where they have one. As copy_now, on both.
   void transfer_piece(DeviceId to_location, const View& to, DeviceId from_location,
                       const View& from, std::int64_t element_bytes) {
-    const NoNewHold as_it_is;
     {
       const DeviceScope source(devices_.ordinal(from_location));
-      if (is_default_stream_free()) check(cudaStreamSynchronize(nullptr), "a copy");
+      CopyEnd before;
+      {
+        const NoNewHold as_it_is;
+        if (is_default_stream_free()) before.record(nullptr);
+      }
+      before.wait();
     }
     const DeviceScope target(devices_.ordinal(to_location));
-    const cudaStream_t stream = copy_stream(to_location);
-    check(cudaMemcpyPeerAsync(
-              to.data, devices_.ordinal(to_location), from.data, devices_.ordinal(from_location),
-              static_cast<std::size_t>(from.rows * from.cols * element_bytes), stream),
-          "a copy between devices");
-    check(cudaStreamSynchronize(stream), "a copy between devices");
+    CopyEnd end;
+    {
+      const NoNewHold as_it_is;
+      const cudaStream_t stream = copy_stream(to_location);
+      check(cudaMemcpyPeerAsync(
+                to.data, devices_.ordinal(to_location), from.data, devices_.ordinal(from_location),
+                static_cast<std::size_t>(from.rows * from.cols * element_bytes), stream),
+            "a copy between devices");
+      end.record(stream);
+    }
+    end.wait();
   }
 
   /// Between devices: CUDA copies columns in no other way between pairs without peer access.

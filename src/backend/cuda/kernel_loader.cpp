@@ -15,6 +15,7 @@
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/device_scope.hpp"
+#include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/known_kernels.hpp"
 #include "backend/cuda/stream_memory.hpp"
 #include "base/error.hpp"
@@ -125,10 +126,17 @@ struct KernelLoader::Shared {
             c(launch.c, launch.type.storage);
         Launch again = launch;
         again.a = launch.a.data == launch.c.data ? c.view() : a.view();
-        again.b = launch.b.data == launch.c.data ? c.view() : b.view();
+        again.b = launch.b.data == launch.c.data   ? c.view()
+                  : launch.b.data == launch.a.data ? again.a
+                                                   : b.view();
         again.c = c.view();
         if (device.blas == nullptr) make_handle(device);
-        if (!device.blas->put(again)) continue;
+        if (launch.kernel == Kernel::add)
+          add_scaled(again, device.stream);
+        else if (launch.kernel == Kernel::scale)
+          scale(again, device.stream);
+        else if (!device.blas->put(again))
+          continue;  // of factorizations, which have memory of their own
         check(cudaStreamSynchronize(device.stream), "the first launch of its kind");
         note_known(kernels_of(launch, device.ordinal));
       } catch (const Error&) {

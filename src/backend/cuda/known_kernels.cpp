@@ -11,23 +11,23 @@ namespace fleet::cuda {
 namespace {
 
 /// A program with ever other sizes begins anew after so many.
-constexpr std::size_t kMostKnown = std::size_t{1} << 16;
-constexpr std::size_t kMostWanted = 64;
+constexpr std::size_t kMostLaunches = std::size_t{1} << 16;
+constexpr std::size_t kMostRefused = 64;
 
-struct Known {
+struct Launches {
   std::shared_mutex mutex;
   std::unordered_set<std::uint64_t> kernels;
   std::vector<std::pair<int, Launch>> wanted;
 };
 
-Known& known() {
-  static auto& all = *new Known;  // threads may outlive exit()
+Launches& launches() {
+  static auto& all = *new Launches;  // threads may outlive exit()
   return all;
 }
 
-class Hash {
+class LaunchHash {
  public:
-  Hash& operator<<(std::uint64_t word) {
+  LaunchHash& operator<<(std::uint64_t word) {
     // The step of MurmurHash3's 64-bit finalizer.
     constexpr std::uint64_t kFactor = 0xff51afd7ed558ccd;
     constexpr int kShift = 33;
@@ -36,10 +36,11 @@ class Hash {
     return *this;
   }
   /// Libraries choose by sizes and alignment.
-  Hash& operator<<(const View& view) {
+  LaunchHash& operator<<(const View& view) {
     constexpr std::uintptr_t kAlignment = 16;
     return *this << static_cast<std::uint64_t>(view.rows) << static_cast<std::uint64_t>(view.cols)
                  << static_cast<std::uint64_t>(view.ld) << static_cast<std::uint64_t>(view.fill)
+                 << (view.reversed ? 1U : 0U)
                  << reinterpret_cast<std::uintptr_t>(view.data) % kAlignment;
   }
   std::uint64_t value() const { return value_; }
@@ -57,45 +58,47 @@ bool is_our_own(Kernel kernel) {
 }  // namespace
 
 std::uint64_t kernels_of(const Launch& launch, int ordinal) {
-  Hash hash;
+  LaunchHash hash;
   hash << static_cast<std::uint64_t>(ordinal) << static_cast<std::uint64_t>(launch.kernel)
        << static_cast<std::uint64_t>(launch.type.storage)
        << static_cast<std::uint64_t>(launch.type.compute);
   if (is_our_own(launch.kernel)) return hash.value();
+  // Each is done by another routine.
   const bool in_place = launch.a.data == launch.c.data || launch.b.data == launch.c.data;
+  const bool by_itself = launch.a.data == launch.b.data;
   const bool is_read = launch.beta != 0.0;
   hash << static_cast<std::uint64_t>(launch.op_a) << static_cast<std::uint64_t>(launch.op_b)
        << static_cast<std::uint64_t>(launch.side) << static_cast<std::uint64_t>(launch.diag)
        << (launch.hermitian ? 1U : 0U) + (launch.triangular ? 2U : 0U) + (in_place ? 4U : 0U) +
-              (is_read ? 8U : 0U);
+              (is_read ? 8U : 0U) + (by_itself ? 16U : 0U);
   hash << launch.a << launch.b << launch.c << static_cast<std::uint64_t>(launch.offset);
   return hash.value();
 }
 
 bool are_known(std::uint64_t kernels) {
-  const std::shared_lock lock(known().mutex);
-  return known().kernels.contains(kernels);
+  const std::shared_lock lock(launches().mutex);
+  return launches().kernels.contains(kernels);
 }
 
 void note_known(std::uint64_t kernels) {
-  const std::lock_guard lock(known().mutex);
-  if (known().kernels.size() >= kMostKnown) known().kernels.clear();
-  known().kernels.insert(kernels);
+  const std::lock_guard lock(launches().mutex);
+  if (launches().kernels.size() >= kMostLaunches) launches().kernels.clear();
+  launches().kernels.insert(kernels);
 }
 
 std::vector<Launch> take_wanted(int ordinal) {
-  const std::lock_guard lock(known().mutex);
-  std::vector<Launch> launches;
-  std::erase_if(known().wanted, [&](const std::pair<int, Launch>& one) {
-    if (one.first == ordinal) launches.push_back(one.second);
+  const std::lock_guard lock(launches().mutex);
+  std::vector<Launch> found;
+  std::erase_if(launches().wanted, [&](const std::pair<int, Launch>& one) {
+    if (one.first == ordinal) found.push_back(one.second);
     return one.first == ordinal;
   });
-  return launches;
+  return found;
 }
 
 void want(const Launch& launch, int ordinal) {
-  const std::lock_guard lock(known().mutex);
-  if (known().wanted.size() < kMostWanted) known().wanted.emplace_back(ordinal, launch);
+  const std::lock_guard lock(launches().mutex);
+  if (launches().wanted.size() < kMostRefused) launches().wanted.emplace_back(ordinal, launch);
 }
 
 }  // namespace fleet::cuda

@@ -7,16 +7,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
-#include <thread>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/driver.hpp"
-#include "base/exit_guard.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -29,6 +26,8 @@ constexpr std::uint32_t kHeld = 0, kOpen = 1, kPassed = 2;
 CUdeviceptr address(const std::uint32_t* number) { return reinterpret_cast<CUdeviceptr>(number); }
 
 std::atomic<int> held{0};  ///< streams, in the process
+
+thread_local int depth = 0;  ///< instances of NoNewHold
 
 /// Owned by whoever holds one more, shared by those who do without.
 std::shared_mutex& beginnings() {
@@ -141,14 +140,10 @@ std::function<void()> hold_stream(cudaStream_t stream) { return Holds::of_proces
 
 bool any_stream_is_held() { return held.load() > 0; }
 
-NoNewHold::NoNewHold() : lock_(beginnings()) {}
-
-void when_none_is_held(const std::function<void()>& act) {
-  constexpr std::chrono::microseconds kPause{200};
-  for (; !ExitGuard::exiting(); std::this_thread::sleep_for(kPause)) {
-    const NoNewHold as_it_is;
-    if (!any_stream_is_held()) return act();
-  }
+NoNewHold::NoNewHold() {
+  if (depth++ == 0) lock_ = std::shared_lock(beginnings());
 }
+
+NoNewHold::~NoNewHold() { --depth; }
 
 }  // namespace fleet::cuda

@@ -37,16 +37,17 @@ std::function<void()> hold_stream(cudaStream_t stream);
 /// might then wait for ever. The answer lasts as long as a NoNewHold.
 bool any_stream_is_held();
 
-/// No stream of the process begins to be held as long as it lives. Not to be nested.
+/// No stream of the process begins to be held as long as it lives, in the thread that made it. A
+/// thread may nest some, but holds no stream meanwhile.
 class NoNewHold {
  public:
   NoNewHold();
+  ~NoNewHold();
+  NoNewHold(const NoNewHold&) = delete;
+  NoNewHold& operator=(const NoNewHold&) = delete;
 
  private:
   std::shared_lock<std::shared_mutex> lock_;
 };
-
-/// Does something in this thread once no stream is held, while none begins to be; at exit never.
-void when_none_is_held(const std::function<void()>& act);
 
 }  // namespace fleet::cuda
