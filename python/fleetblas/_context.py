@@ -9,7 +9,6 @@ from __future__ import annotations
 import _thread
 import contextlib
 import ctypes
-import gc
 import json
 import math
 import threading
@@ -372,12 +371,7 @@ class Context:
         device: `copy` brings them to the host.
         """
         self._forget_done()
-        try:
-            return _arrays.empty(self, shape, dtype, location, order)
-        except _native.NoMemory:
-            gc.collect()  # what nobody uses any more may have memory of the device
-            self._forget_done()
-            return _arrays.empty(self, shape, dtype, location, order)
+        return _arrays.empty(self, shape, dtype, location, order)
 
     def _forget_done(self) -> None:
         handle = self.handle

@@ -26,9 +26,13 @@ class Queue:
     """In place of a context: its calls are queued. For one call."""
 
     def __init__(self, context, memories):
-        self.context, self.queue, self.memories = context, self, memories
+        self.context, self.memories = context, memories
         self.event: Event | None = None
         self.blocks: list[Block] = []
+
+    @property
+    def queue(self) -> Queue:
+        return self  # a reference in the object would keep its memories until a collection
 
     @property
     def handle(self):

@@ -291,11 +291,15 @@ def test_a_result_goes_to_the_array_that_is_given(context, give):
 
 def test_what_nobody_tracks_any_more_gives_its_memory_back():
     edge = 900
-    with fleetblas.Context(
-        backend="host", devices=1, offload="always", device_memory=15 * edge * edge
-    ) as context:
-        for seed in range(3):
-            matrix = context.tracked(numbers(edge, edge, seed=seed), place=0)
-            result = (matrix @ np.ones((edge, 2))).array
-            assert np.isfinite(result).all()
-            del matrix
+    gc.disable()  # no cycle may keep it
+    try:
+        with fleetblas.Context(
+            backend="host", devices=1, offload="always", device_memory=15 * edge * edge
+        ) as context:
+            for seed in range(3):
+                matrix = context.tracked(numbers(edge, edge, seed=seed), place=0)
+                result = (matrix @ np.ones((edge, 2))).array
+                assert np.isfinite(result).all()
+                del matrix
+    finally:
+        gc.enable()
