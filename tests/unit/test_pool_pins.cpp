@@ -40,10 +40,13 @@ class PinningBackend final : public Backend {
     if (refuses) return false;
     return pinned_.emplace(data, bytes).second;
   }
-  void unpin(void* data) override {
+  bool unpin(void* data) override {
+    if (!may_unpin()) return false;
     const std::lock_guard lock(mutex_);
     pinned_.erase(data);
+    return true;
   }
+  bool may_unpin() const override { return !is_held; }
   std::int64_t pinned_bytes() {
     const std::lock_guard lock(mutex_);
     std::int64_t sum = 0;
@@ -52,6 +55,7 @@ class PinningBackend final : public Backend {
   }
 
   std::atomic<bool> refuses{false};
+  std::atomic<bool> is_held{false};  ///< a stream of the program
   std::atomic<int> pins{0};
 
  private:
@@ -130,6 +134,27 @@ TEST_F(PinsOfThePool, OfFreedBlocksEndWithATrim) {
 
   EXPECT_EQ(backend.pinned_bytes(), 0);
   EXPECT_FALSE(blocks.has_pinned());
+}
+
+TEST_F(PinsOfThePool, StayWhileAStreamIsHeld) {
+  char* const data = allocate(64 * kMiB);
+  std::thread lets_go;
+  {
+    PoolPins pins(test_pool);
+    pins.pin_soon(backend, data, kBytes);
+    ASSERT_TRUE(comes(pins, data, kBytes, PoolState::pinned));
+    blocks.release(data);
+    backend.is_held = true;
+    pins.trim();
+    EXPECT_EQ(backend.pinned_bytes(), kBytes);
+    lets_go = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      backend.is_held = false;
+    });
+  }  // which waits for the stream
+  lets_go.join();
+
+  EXPECT_EQ(backend.pinned_bytes(), 0);
 }
 
 TEST_F(PinsOfThePool, EndWithTheirOwnerWhateverTheProgramHas) {
