@@ -147,9 +147,8 @@ class Context:
     set_objective.
 
     Any thread may make calls; those of several threads run at the same time where that finishes
-    them sooner. Those on tracked matrices
-    (`tracked`) are queued. `with Context(...) as context:` closes it at the end; the memory of
-    arrays stays until the last of them is gone.
+    them sooner. Those on tracked matrices (`tracked`) are queued. `with Context(...) as context:`
+    closes it at the end; the memory of arrays stays until the last of them is gone.
     """
 
     queue = None  # calls are done at once; see _tracked

@@ -7,7 +7,6 @@
 #include <new>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
@@ -29,14 +28,6 @@ constexpr const char* kLost =
     "elements of the matrix are undefined: the device that alone had them was lost";
 
 constexpr std::size_t kMostKinds = 4096;
-
-/// Calls of a kind are made of the same kernels.
-using Kind = std::tuple<Routine, DataType, Side, Uplo, Diag, Op, Op, std::int64_t, std::int64_t,
-                        std::int64_t, std::int64_t>;
-Kind kind_of(const CallShape& call) {
-  return {call.routine, call.type, call.side, call.uplo, call.diag, call.op_a,
-          call.op_b,    call.m,    call.n,    call.k,    call.batch};
-}
 
 /// Neither a read nor a transfer.
 bool is_computed(const QueuedCall& queued) {
@@ -153,8 +144,7 @@ struct CallQueue::Line {
     try {
       if (kinds.size() > kMostKinds) kinds.clear();
       for (const QueuedCall& queued : std::span(running).first(done))
-        if (is_computed(queued) && queued.event->status() == Status::ok)
-          kinds.insert(kind_of(queued.call));
+        if (is_computed(queued) && queued.event->status() == Status::ok) kinds.insert(queued.call);
     } catch (const std::bad_alloc&) {
       // They count as new ones again.
     }
@@ -163,8 +153,7 @@ struct CallQueue::Line {
   /// May one start that is the first of its kind?
   bool has_first_calls() const {
     return std::ranges::any_of(pending, [&](const PendingCall& call) {
-      return is_computed(call.queued) && may_start(call) &&
-             !kinds.contains(kind_of(call.queued.call));
+      return is_computed(call.queued) && may_start(call) && !kinds.contains(call.queued.call);
     });
   }
 
@@ -239,7 +228,7 @@ struct CallQueue::Line {
   std::atomic<bool> has_undefined{false};  ///< some of it, or all
   std::vector<Block> arrived;
   std::atomic<std::size_t> arrivals{0};  ///< arrived.size()
-  std::set<Kind> kinds;                  ///< of calls that were done
+  std::set<CallShape> kinds;             ///< of calls that were done: one like them loads no kernel
   bool has_changed = false, is_urgent = false, closed = false;
   bool is_all_undefined = false;          ///< there was no memory for one more block
   std::atomic<std::size_t> under_way{0};  ///< calls, and holds that are open

@@ -222,9 +222,7 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
 std::string Context::start_devices() {
   try {
     offloader_.engine();
-    if (!has_told_why_.exchange(true))
-      if (const std::string why = offloader_.why_not_started(); !why.empty())
-        log_.line(Log::kWarning, {why});
+    if (!has_told_why_) tell_why_not_all();
     return {};
   } catch (const Error& error) {
     const bool chosen = std::ranges::count(options_.origins, Origin::caller) > 0;

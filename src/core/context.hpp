@@ -158,7 +158,7 @@ class Context {
   /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
   void* allocate(int location, std::int64_t bytes);
   void release(void* data);
-  /// For where the context must not be entered: with the next allocation, or as what follows it.
+  /// With the next allocation or trim(): for where the context must not be entered.
   void release_later(void* data);
   void copy(void* to, const void* from, std::int64_t bytes);
   /// The same of matrices with as many rows and columns.
@@ -342,6 +342,7 @@ class Context {
   std::int64_t find_block_size(const BlockedUpdate& update, const Machine& machine) const;
 
   std::pair<Backend&, DeviceId> owner_of_streams(int device);
+  void tell_why_not_all();
 
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);
@@ -382,7 +383,7 @@ class Context {
   std::mutex left_mutex_;
   std::vector<void*> left_;  ///< to be released; guarded by left_mutex_
   const Log log_;
-  std::atomic<bool> has_told_why_{false};  ///< why some GPUs are not used
+  bool has_told_why_ = false;  ///< why some GPUs are not used; by whoever starts devices
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   std::shared_ptr<Journal> journal_;

@@ -203,6 +203,7 @@ void Context::transfer_alone(const Placed& to, const Placed& from, std::int64_t 
 void Context::trim() {
   const User inside(users_);
   if (gate::only_cpu_left()) return;
+  release_left();
   pins_.trim();  // idle blocks, which no call uses: it may have to wait for streams
   const auto turn = take_turn();
   if (Backend* const backend = offloader_.backend_if_started()) residents_.trim(*backend);

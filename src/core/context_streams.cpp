@@ -24,6 +24,12 @@ std::pair<Backend&, DeviceId> Context::owner_of_streams(int device) {
   return {*backend, offloader_.device_of(device)};
 }
 
+void Context::tell_why_not_all() {
+  has_told_why_ = true;
+  const std::string why = offloader_.why_not_started();
+  if (!why.empty()) log_.line(Log::kWarning, {why});
+}
+
 void Context::start() {
   const User inside(users_);
   if (!offloader_.has_backend() || gate::only_cpu_left() ||

@@ -205,6 +205,7 @@ struct CallShape {
   std::int64_t batch = 1;
 
   const RoutineTraits& traits() const { return traits_of(routine); }
+  friend auto operator<=>(const CallShape&, const CallShape&) = default;
 };
 
 /// Fills in what follows from the rest: m == n where C is a triangle, k is the order of an A that

@@ -15,6 +15,7 @@
 #include "backend/cuda/energy.hpp"
 #include "backend/cuda/execution.hpp"
 #include "backend/cuda/known_kernels.hpp"
+#include "backend/cuda/mark.hpp"
 #include "backend/cuda/program_streams.hpp"
 #include "backend/cuda/stream_memory.hpp"
 #include "backend/device_library.hpp"
@@ -28,22 +29,6 @@ namespace {
 
 /// The CPU has no part of products that take GPUs less than this.
 constexpr double kLeastBesideCpuS = 1e-3;
-
-/// When what is in a stream of the current device is done: to wait for the stream itself would be
-/// to wait for streams that are held since then.
-class CopyEnd {
- public:
-  CopyEnd() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), kWhat); }
-  ~CopyEnd() { works(cudaEventDestroy(event_)); }
-  CopyEnd(const CopyEnd&) = delete;
-  CopyEnd& operator=(const CopyEnd&) = delete;
-  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), kWhat); }
-  void wait() { check(cudaEventSynchronize(event_), kWhat); }
-
- private:
-  static constexpr const char* kWhat = "a copy";
-  cudaEvent_t event_ = nullptr;
-};
 
 class CudaBackend final : public Backend {
  public:
@@ -301,15 +286,16 @@ class CudaBackend final : public Backend {
     return is_default_stream_free() ? nullptr : stream_beside_runs(location).stream;
   }
 
+  /// Waits for the copy alone: the default stream would wait for streams that are held since then.
   void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
     const DeviceScope device(devices_.ordinal(location));
-    CopyEnd end;
+    const Mark end;
     {
       const NoNewHold as_it_is;
       const cudaStream_t stream = copy_stream(location);
       copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
                    stream);
-      end.record(stream);
+      end.put(stream);
     }
     end.wait();
   }
@@ -323,15 +309,15 @@ class CudaBackend final : public Backend {
                       const View& from, std::int64_t element_bytes) {
     {
       const DeviceScope source(devices_.ordinal(from_location));
-      CopyEnd before;
+      std::optional<Mark> before;
       {
         const NoNewHold as_it_is;
-        if (is_default_stream_free()) before.record(nullptr);
+        if (is_default_stream_free()) before.emplace().put(nullptr);
       }
-      before.wait();
+      if (before) before->wait();
     }
     const DeviceScope target(devices_.ordinal(to_location));
-    CopyEnd end;
+    const Mark end;
     {
       const NoNewHold as_it_is;
       const cudaStream_t stream = copy_stream(to_location);
@@ -339,7 +325,7 @@ class CudaBackend final : public Backend {
                 to.data, devices_.ordinal(to_location), from.data, devices_.ordinal(from_location),
                 static_cast<std::size_t>(from.rows * from.cols * element_bytes), stream),
             "a copy between devices");
-      end.record(stream);
+      end.put(stream);
     }
     end.wait();
   }

@@ -5,13 +5,11 @@
 #include "backend/cuda/copies.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <optional>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
-#include "backend/cuda/stream_memory.hpp"
+#include "backend/cuda/known_kernels.hpp"
 #include "cpu/copies.hpp"
 #include "pool/pool.hpp"
 #include "program/triangle_panels.hpp"
@@ -130,27 +128,10 @@ void* on_current_device(const View& view, std::int64_t element_bytes) {
 
 /// False: its kernel would have to be loaded, and a stream is held.
 bool copies_squares(const DiagonalSquares& squares, cudaStream_t stream) {
-  // Of each device one by words of 8 bytes and one by words of 4, as alignment allows.
-  constexpr std::size_t kMostDevices = 64;  // more of them share what is known
-  static std::array<std::atomic<unsigned>, kMostDevices> loaded{};
   int ordinal = 0;
   check(cudaGetDevice(&ordinal), "cudaGetDevice");
-  std::atomic<unsigned>& words = loaded[static_cast<std::size_t>(ordinal) % kMostDevices];
-  const unsigned word = ((reinterpret_cast<std::uintptr_t>(squares.from.data) |
-                          reinterpret_cast<std::uintptr_t>(squares.to.data) |
-                          static_cast<std::uintptr_t>(squares.element_bytes)) %
-                             8 ==
-                         0)
-                            ? 2
-                            : 1;
-  std::optional<NoNewHold> as_it_is;
-  if ((words & word) == 0) {
-    as_it_is.emplace();
-    if (any_stream_is_held()) return false;
-  }
-  copy_squares(squares, stream);
-  if (as_it_is) words |= word;
-  return true;
+  const auto kernels = kernels_of(OtherKernels::squares, word_bytes(squares), ordinal);
+  return puts_loaded(kernels, [&] { copy_squares(squares, stream); });
 }
 
 /// Copies the squares of `edge` columns on the diagonal, where only the triangle may be written.

@@ -345,13 +345,7 @@ void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {
     each_square<<<static_cast<unsigned>(std::min(cols, kMostCopyBlocks)), kThreads, 0, stream>>>(
         words);
   };
-  // Complex elements are only aligned as their parts are.
-  const auto is_wide = [&](const View& view) {
-    return (reinterpret_cast<std::uintptr_t>(view.data) | squares.element_bytes) %
-               sizeof(std::uint64_t) ==
-           0;
-  };
-  is_wide(squares.from) && is_wide(squares.to) ? in_words(std::uint64_t{})
+  word_bytes(squares) == sizeof(std::uint64_t) ? in_words(std::uint64_t{})
                                                : in_words(std::uint32_t{});
   check(cudaGetLastError(), "a copy of a triangle");
 }

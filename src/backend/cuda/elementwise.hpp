@@ -44,6 +44,16 @@ struct DiagonalSquares {
   std::int64_t edge = 1;
 };
 
+/// Bytes of the words in which they are copied: complex elements are only aligned as their parts
+/// are.
+inline std::int64_t word_bytes(const DiagonalSquares& squares) {
+  constexpr std::int64_t kWide = 8, kNarrow = 4;
+  const auto address = [](const View& view) { return reinterpret_cast<std::uintptr_t>(view.data); };
+  const std::uintptr_t all = address(squares.from) | address(squares.to) |
+                             static_cast<std::uintptr_t>(squares.element_bytes);
+  return all % kWide == 0 ? kWide : kNarrow;
+}
+
 /// Copies the elements of the triangle in these squares, and writes nothing else of `to`. Throws
 /// Error(device_failed).
 void copy_squares(const DiagonalSquares& squares, cudaStream_t stream);

@@ -10,6 +10,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/factoring_kernels.hpp"
+#include "backend/cuda/mark.hpp"
 #include "base/sizes.hpp"
 #include "cpu/halves.hpp"
 #include "cpu/panels.hpp"
@@ -40,22 +41,11 @@ constexpr std::array kEndsInTwo = {1.0 / 16, 1.0 / 4, 1.0};
 /// Whole tiles of cuBLAS's kernels.
 constexpr std::int64_t kColumnsOfTile = 128;
 
-/// Makes one stream wait for another.
-class Order {
- public:
-  Order() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
-  ~Order() { works(cudaEventDestroy(event_)); }
-  Order(const Order&) = delete;
-  Order& operator=(const Order&) = delete;
-
-  void put(cudaStream_t first, cudaStream_t second) const {
-    check(cudaEventRecord(event_, first), "cudaEventRecord");
-    check(cudaStreamWaitEvent(second, event_), "cudaStreamWaitEvent");
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
+void order(cudaStream_t first, cudaStream_t second) {
+  const Mark mark;
+  mark.put(first);
+  mark.await_in(second);
+}
 
 /// One kernel of a factorization. `products`: who has the last product of an update of getrf, after
 /// what `handles` have.
@@ -261,7 +251,7 @@ class PanelKernel {
              [&](const Launch& product) {
                if (panel_.in_halves)
                  return multiply_halves(product, scratch(1, panel_.width, product.b.cols));
-               if (products_ != nullptr) Order().put(stream_, products_->stream);
+               if (products_ != nullptr) order(stream_, products_->stream);
                (products_ != nullptr ? products_->blas : blas_).multiply(product);
              },
          .solve =
@@ -354,7 +344,7 @@ bool can_update_in_two(const Launch& launch) {
 void run_update_in_two(const Launch& launch, const Handles& rows, char* workspace,
                        const Handles& products) {
   try {
-    Order().put(products.stream, rows.stream);
+    order(products.stream, rows.stream);
     std::int64_t begin = 0;
     for (const double share : kEndsInTwo) {
       const std::int64_t end =
@@ -368,7 +358,7 @@ void run_update_in_two(const Launch& launch, const Handles& rows, char* workspac
       begin = end;
     }
     // Where a panel is a square there are no products.
-    if (launch.panel.length == launch.panel.width) Order().put(rows.stream, products.stream);
+    if (launch.panel.length == launch.panel.width) order(rows.stream, products.stream);
   } catch (...) {
     works(cudaStreamSynchronize(rows.stream));
     throw;

@@ -35,23 +35,15 @@ std::shared_timed_mutex& under_way() {
 
 std::atomic<bool> is_ending{false};
 
-/// Kernels are the process's, whatever context of the library asked for them. Bits of usual types,
-/// by CUDA's number of the device.
-std::atomic<unsigned>& loaded_types(int ordinal) {
-  constexpr std::size_t kMostDevices = 64;  // more of them share what is known
-  static std::array<std::atomic<unsigned>, kMostDevices> types{};
-  return types[static_cast<std::size_t>(ordinal) % kMostDevices];
+/// Kernels are the process's, whatever context of the library asked for them.
+std::uint64_t kernels_of_first(std::size_t type, int ordinal) {
+  return kernels_of(OtherKernels::first_product, type, ordinal);
 }
-bool is_loaded(int ordinal, std::size_t type) { return (loaded_types(ordinal) >> type & 1) != 0; }
-
-}  // namespace
-
-namespace {
 
 /// Memory of the current device like that of a view, undefined.
-class Scratch {
+class Likeness {
  public:
-  Scratch(const View& like, Storage storage) : view_(like) {
+  Likeness(const View& like, Storage storage) : view_(like) {
     if (like.data == nullptr || like.cols == 0) return;
     // Libraries choose kernels by how the data lie, too.
     constexpr std::uintptr_t kAlignment = 256;
@@ -60,11 +52,11 @@ class Scratch {
     check(cudaMalloc(&memory_, static_cast<std::size_t>(bytes) + above), "cudaMalloc");
     view_.data = static_cast<char*>(memory_) + above;
   }
-  ~Scratch() {
+  ~Likeness() {
     if (memory_ != nullptr) works(cudaFree(memory_));
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  Likeness(const Likeness&) = delete;
+  Likeness& operator=(const Likeness&) = delete;
   const View& view() const { return view_; }
 
  private:
@@ -108,12 +100,15 @@ struct KernelLoader::Shared {
   /// Makes the first product of a usual type, if it is the first in this process. With the lock of
   /// the device, which is the current one.
   void load(Device& device, std::size_t type) const {
-    if (is_loaded(device.ordinal, type) || any_stream_is_held()) return;
-    if (device.blas == nullptr) make_handle(device);
-    device.blas->load_kernels(kUsualTypes[type]);
-    check(cudaStreamSynchronize(device.stream), "the first product");
-    loaded_types(device.ordinal) |= 1U << type;
-    ExitGuard::install_again();  // before the handlers that cuBLAS has installed meanwhile
+    const std::uint64_t kernels = kernels_of_first(type, device.ordinal);
+    if (are_known(kernels)) return;
+    const bool is_first = puts_loaded(kernels, [&] {
+      if (device.blas == nullptr) make_handle(device);
+      device.blas->load_kernels(kUsualTypes[type]);
+      check(cudaStreamSynchronize(device.stream), "the first product");
+    });
+    if (is_first)
+      ExitGuard::install_again();  // before the handlers that cuBLAS has installed meanwhile
   }
 
   /// Does what could not be done while a stream was held, with other numbers. With the lock of the
@@ -122,7 +117,7 @@ struct KernelLoader::Shared {
     if (any_stream_is_held()) return;
     for (const Launch& launch : take_wanted(device.ordinal)) {
       try {
-        Scratch a(launch.a, launch.type.storage), b(launch.b, launch.type.storage),
+        const Likeness a(launch.a, launch.type.storage), b(launch.b, launch.type.storage),
             c(launch.c, launch.type.storage);
         Launch again = launch;
         again.a = launch.a.data == launch.c.data ? c.view() : a.view();
@@ -197,7 +192,8 @@ void KernelLoader::begin() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     for (Device& device : shared_->devices) {
-      if (is_loaded(device.ordinal, kUsualTypes.size() - 1)) continue;  // the last one
+      if (are_known(kernels_of_first(kUsualTypes.size() - 1, device.ordinal)))
+        continue;  // the last one
       threads_.emplace_back([shared = shared_.get(), &device] {
         try {
           shared->load_all(device);

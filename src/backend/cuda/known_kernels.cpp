@@ -75,6 +75,14 @@ std::uint64_t kernels_of(const Launch& launch, int ordinal) {
   return hash.value();
 }
 
+std::uint64_t kernels_of(OtherKernels what, std::uint64_t which, int ordinal) {
+  constexpr std::uint64_t kNoKernel = kKernels;  // of a Launch
+  LaunchHash hash;
+  hash << static_cast<std::uint64_t>(ordinal) << kNoKernel << static_cast<std::uint64_t>(what)
+       << which;
+  return hash.value();
+}
+
 bool are_known(std::uint64_t kernels) {
   const std::shared_lock lock(launches().mutex);
   return launches().kernels.contains(kernels);

@@ -3,7 +3,6 @@
 // launches.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "backend/cuda/stream_memory.hpp"
@@ -19,6 +18,11 @@ namespace fleet::cuda {
 /// Names what a launch needs on a device: where two have the same, the second loads nothing.
 std::uint64_t kernels_of(const Launch& launch, int ordinal);
 
+/// The same of what no Launch says: the first product of a type, and squares of triangles in words
+/// of so many bytes.
+enum class OtherKernels : std::uint64_t { first_product, squares };
+std::uint64_t kernels_of(OtherKernels what, std::uint64_t which, int ordinal);
+
 bool are_known(std::uint64_t kernels);
 void note_known(std::uint64_t kernels);
 
@@ -26,23 +30,30 @@ void note_known(std::uint64_t kernels);
 std::vector<Launch> take_wanted(int ordinal);
 void want(const Launch& launch, int ordinal);
 
+/// Calls `put`, which launches these kernels. False, without, if they would have to be loaded while
+/// a stream is held.
+template <typename Put>
+bool puts_loaded(std::uint64_t kernels, Put&& put) {
+  if (are_known(kernels)) return put(), true;
+  const NoNewHold as_it_is;
+  if (any_stream_is_held()) return false;
+  put();
+  note_known(kernels);
+  return true;
+}
+
 /// Calls `put`, which puts the launch into a stream of the device. `known` spares the next one like
 /// it the look. Throws Error(device_failed) if a kernel would have to be loaded while a stream is
 /// held.
 template <typename Put>
 void put_if_loaded(const Launch& launch, int ordinal, std::uint64_t& known, Put&& put) {
   const std::uint64_t kernels = kernels_of(launch, ordinal);
-  std::optional<NoNewHold> as_it_is;
-  if (kernels != known && !are_known(kernels)) {
-    as_it_is.emplace();
-    if (any_stream_is_held()) {
-      want(launch, ordinal);
-      throw Error(Status::device_failed,
-                  "a kernel cannot be loaded while a stream waits for an event");
-    }
+  if (kernels == known) return put();
+  if (!puts_loaded(kernels, put)) {
+    want(launch, ordinal);
+    throw Error(Status::device_failed,
+                "a kernel cannot be loaded while a stream waits for an event");
   }
-  put();
-  if (as_it_is) note_known(kernels);
   known = kernels;
 }
 
