@@ -295,6 +295,7 @@ class Context {
   bool forces_devices() const {
     return options_.offload == Offload::always || options_.min_flops > 0;
   }
+  bool is_worth_a_plan(const Call& call) const;
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
   bool takes_devices(const Call& call, const Homes& homes, Choice& choice, DeviceUse& use);
   void wait_for_devices(const Choice& choice, DeviceUse& use);
@@ -344,6 +345,9 @@ class Context {
   std::pair<Backend&, DeviceId> owner_of_streams(int device);
   void tell_why_not_all();
 
+  /// Starts the devices if the program has used GPUs without us: its memory can be a device's or
+  /// pinned then.
+  void start_for_memory_of_program();
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);
   DeviceId locate(const void* data, std::int64_t bytes);

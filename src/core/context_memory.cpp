@@ -37,7 +37,15 @@ DeviceTurn::Range range_at(const void* data, std::int64_t bytes) {
 
 }  // namespace
 
+void Context::start_for_memory_of_program() {
+  if (offloader_.backend_if_started() != nullptr || !offloader_.has_backend()) return;
+  if (gate::only_cpu_left() || !program_uses_gpus()) return;
+  const auto turn = take_turn();
+  start_devices();
+}
+
 DeviceId Context::locate(const void* data, std::int64_t bytes) {
+  start_for_memory_of_program();
   return locate_with_pool(data, bytes).first;
 }
 
@@ -57,16 +65,12 @@ std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::
   const PoolState pooled = pins_.state(data, bytes);
   if (pooled == PoolState::pinned) return {kHost, pooled};
   if (pooled == PoolState::plain) return {kPageable, pooled};
-  // The memory may be the program's own, on a device or pinned.
-  if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
-      program_uses_gpus()) {
-    const auto turn = take_turn();
-    start_devices();
-  }
+  // What the CPU cannot read may be the program's own memory on a device.
+  if (offloader_.backend_if_started() == nullptr && !is_readable(data, bytes))
+    start_for_memory_of_program();
   if (Backend* const backend = offloader_.backend_if_started(); backend != nullptr)
     return {located_by(*backend, data, bytes), pooled};
-  if (!offloader_.has_backend() && program_uses_gpus())
-    require_readable(data, bytes, "no GPU of the program can be used here");
+  require_readable(data, bytes, "no GPU of the program can be used here");
   return {kPageable, pooled};
 }
 

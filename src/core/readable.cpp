@@ -26,10 +26,14 @@ bool word_is_readable(std::uintptr_t address) {
 
 }  // namespace
 
-void require_readable(const void* data, std::int64_t bytes, std::string_view why) {
+bool is_readable(const void* data, std::int64_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(data);
   const auto last = first + static_cast<std::uintptr_t>(bytes) - 1;
-  if (bytes > 0 && !(word_is_readable(first) && word_is_readable(last)))
+  return bytes <= 0 || (word_is_readable(first) && word_is_readable(last));
+}
+
+void require_readable(const void* data, std::int64_t bytes, std::string_view why) {
+  if (!is_readable(data, bytes))
     throw Error(Status::unsupported, "the CPU cannot reach an operand, and " + std::string(why));
 }
 

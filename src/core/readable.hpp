@@ -6,10 +6,13 @@
 
 namespace fleet {
 
-/// Throws Error(unsupported), which says `why` no device is asked, unless the CPU can read the
-/// first and the last of `bytes`. Use it where no backend can be asked: the kernel is asked
-/// instead, so that memory of a GPU, or memory that a forked child did not inherit, causes no
-/// fault.
+/// Whether the CPU can read the first and the last of `bytes`. Costs two system calls that do
+/// nothing.
+bool is_readable(const void* data, std::int64_t bytes);
+
+/// Throws Error(unsupported), which says `why` no device is asked, unless is_readable(). Use it
+/// where no backend can be asked: the kernel is asked instead, so that memory of a GPU, or memory
+/// that a forked child did not inherit, causes no fault.
 void require_readable(const void* data, std::int64_t bytes,
                       std::string_view why = "no device works in a forked child or at exit");
 

@@ -83,6 +83,42 @@ def test_memory_of_gpus_that_cannot_be_used_is_refused(tmp_path):
     assert done.stdout == f"unsupported {message} [1. 1. 1. 1.]\n", done.stderr
 
 
+MEMORY_THAT_NOBODY_HAS = PRODUCT_BEYOND_REACH.replace("ctypes.CDLL(sys.argv[1])", "")
+
+SMALL_PRODUCTS = """
+import numpy as np
+import fleetblas
+
+a = np.ones((8, 8))
+for i in range(50):
+    fleetblas.gemm(a, a)
+"""
+
+
+def run_on_cpu(program, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "FLEETBLAS_OFFLOAD": "never", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_memory_that_cannot_be_read_is_refused_without_a_driver_too():
+    done = run_on_cpu(MEMORY_THAT_NOBODY_HAS)
+    assert done.stdout.startswith("unsupported the CPU cannot reach an operand"), done.stderr
+
+
+def test_a_call_of_the_cpu_does_not_search_for_the_driver(tmp_path):
+    # A search takes 25 us, and a lock of the whole process.
+    done = run_on_cpu(SMALL_PRODUCTS, LD_DEBUG="files", LD_DEBUG_OUTPUT=str(tmp_path / "loader"))
+    assert done.returncode == 0, done.stderr
+    loaded = "".join(log.read_text() for log in tmp_path.iterdir())
+    assert "libfleetblas" in loaded
+    assert loaded.count("libcuda.so.1") < 5
+
+
 def test_memory_lives_as_long_as_a_view_of_it_and_its_context_too():
     context = fleetblas.Context(backend="host", devices=1)
     view = context.empty((100, 100), np.float32, "h", order="F")[10:20, 5:9]
