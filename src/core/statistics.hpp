@@ -56,8 +56,8 @@ struct CallRecord : CallShape {
   double plan_s = 0;       ///< 0 when the plan was there already
   double predicted_s = 0;  ///< 0 when nothing was planned
   std::vector<Phase> phases = {};  ///< of what was done once, since the call before
-  bool is_planned_ahead = false;  ///< the plan was made while the devices ran something else
-  bool is_at_once = false;        ///< it began while others were on devices of their own
+  bool is_planned_ahead = false;   ///< the plan was made while the devices ran something else
+  bool is_at_once = false;         ///< it began while others were on devices of their own
   Status status = Status::ok;
   std::map<std::string, std::int64_t> bytes_by_link;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind{};

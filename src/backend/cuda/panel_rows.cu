@@ -260,8 +260,8 @@ void exchange_composed(Storage storage, const View& a, const std::int32_t* compo
                        std::int64_t count, cudaStream_t stream) {
   if (a.cols == 0) return;
   with_element(storage, [&](auto zero) {
-    exchange_all<<<blocks_for(a.cols, 1), kThreads, 0, stream>>>(
-        matrix_of<decltype(zero)>(a), composed, static_cast<int>(count));
+    exchange_all<<<blocks_for(a.cols, 1), kThreads, 0, stream>>>(matrix_of<decltype(zero)>(a),
+                                                                 composed, static_cast<int>(count));
   });
   check(cudaGetLastError(), "an exchange of rows");
 }
