@@ -209,14 +209,14 @@ const char* Context::why_no_devices() const {
   return options_.offload == Offload::never ? "offload=never" : nullptr;
 }
 
-bool Context::is_worth_a_plan(const Call& call) const {
-  return options_.offload == Offload::always || flops(call) >= options_.min_flops;
+bool Context::reaches_min_flops(double flops) const {
+  return options_.offload == Offload::always || flops >= options_.min_flops;
 }
 
 const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const {
   if (const char* why = why_no_devices(); why != nullptr) return why;
   if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
-  if (!is_worth_a_plan(call)) return "below min_flops";
+  if (!reaches_min_flops(flops(call))) return "below min_flops";
   if (call.repeats()) return "an increment of 0";
   if (output_overlaps(call)) return "C overlaps A or B";
   return nullptr;
@@ -284,7 +284,8 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
     // The BLAS behind would begin from an undefined C.
     if (status == Status::device_failed) return true;
     // It would crash on an operand that is on a device, as a whole or in part.
-    return homes ? !all_on_host(*homes) : status == Status::bad_argument;
+    return homes ? !all_on_host(*homes)
+                 : status == Status::bad_argument || status == Status::unsupported;
   };
   try {
     settle(call);
@@ -394,9 +395,9 @@ bool Context::profitable(std::int64_t edge) {
 }
 
 Context::Homes Context::locate(const Call& call) {
-  // Any other call is the CPU's if the CPU can read its operands: the loader would take longer than
-  // a small product to say whether the program uses GPUs.
-  if (why_no_devices() == nullptr && is_worth_a_plan(call)) start_for_memory_of_program();
+  // The loader takes longer than a small product to say whether the program uses GPUs. A call that
+  // no device may do asks it for operands alone that look like a GPU's.
+  if (why_no_devices() == nullptr && reaches_min_flops(flops(call))) start_for_memory_of_program();
   Homes homes{kHost, kHost, kHost};
   std::array<PoolState, 3> pooled{};
   for (const std::size_t operand : {kA, kB, kC}) {

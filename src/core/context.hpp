@@ -295,7 +295,7 @@ class Context {
   bool forces_devices() const {
     return options_.offload == Offload::always || options_.min_flops > 0;
   }
-  bool is_worth_a_plan(const Call& call) const;
+  bool reaches_min_flops(double flops) const;
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
   bool takes_devices(const Call& call, const Homes& homes, Choice& choice, DeviceUse& use);
   void wait_for_devices(const Choice& choice, DeviceUse& use);
@@ -351,7 +351,8 @@ class Context {
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);
   DeviceId locate(const void* data, std::int64_t bytes);
-  /// The same, with what the pool knows of the memory.
+  /// The same, with what the pool knows of the memory. Throws Error(unsupported) where the program
+  /// uses GPUs, none can be asked, and the CPU cannot reach the memory.
   std::pair<DeviceId, PoolState> locate_with_pool(const void* data, std::int64_t bytes);
   /// Of memory that is not in the registry. Throws Error(unsupported) if no device answers and the
   /// CPU cannot reach it.

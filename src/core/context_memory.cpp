@@ -45,7 +45,7 @@ void Context::start_for_memory_of_program() {
 }
 
 DeviceId Context::locate(const void* data, std::int64_t bytes) {
-  start_for_memory_of_program();
+  if (why_no_devices() == nullptr) start_for_memory_of_program();
   return locate_with_pool(data, bytes).first;
 }
 
@@ -65,12 +65,13 @@ std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::
   const PoolState pooled = pins_.state(data, bytes);
   if (pooled == PoolState::pinned) return {kHost, pooled};
   if (pooled == PoolState::plain) return {kPageable, pooled};
-  // What the CPU cannot read may be the program's own memory on a device.
-  if (offloader_.backend_if_started() == nullptr && !is_readable(data, bytes))
-    start_for_memory_of_program();
+  const bool is_suspect =
+      offloader_.backend_if_started() == nullptr && bytes > 0 && !system_can_read(data);
+  if (is_suspect) start_for_memory_of_program();
   if (Backend* const backend = offloader_.backend_if_started(); backend != nullptr)
     return {located_by(*backend, data, bytes), pooled};
-  require_readable(data, bytes, "no GPU of the program can be used here");
+  if (is_suspect && program_uses_gpus())
+    require_readable(data, bytes, "no GPU of the program can be used here");
   return {kPageable, pooled};
 }
 

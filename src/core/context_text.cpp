@@ -137,8 +137,7 @@ std::string Context::factor_plan_json(std::string_view text) {
   report.bound = offloader_.bound(what);
   report.goal = offloader_.goal();
   const bool is_forced = forces_devices();
-  const bool is_refused = options_.offload == Offload::never ||
-                          (options_.offload != Offload::always && flops(what) < options_.min_flops);
+  const bool is_refused = options_.offload == Offload::never || !reaches_min_flops(flops(what));
   report.offloaded = !is_refused && (is_forced || planned->cost.seconds < planned->host_s);
   const std::string by_cpu =
       std::isfinite(planned->host_s) ? duration(planned->host_s) : "an unknown time";

@@ -3,6 +3,7 @@
 #include "core/readable.hpp"
 
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,14 +27,19 @@ bool word_is_readable(std::uintptr_t address) {
 
 }  // namespace
 
-bool is_readable(const void* data, std::int64_t bytes) {
-  const auto first = reinterpret_cast<std::uintptr_t>(data);
-  const auto last = first + static_cast<std::uintptr_t>(bytes) - 1;
-  return bytes <= 0 || (word_is_readable(first) && word_is_readable(last));
+bool system_can_read(const void* data) {
+  char byte = 0;
+  const iovec here{&byte, 1}, there{const_cast<void*>(data), 1};
+  const int error = errno;
+  const bool is_read = process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+  errno = error;
+  return is_read;
 }
 
 void require_readable(const void* data, std::int64_t bytes, std::string_view why) {
-  if (!is_readable(data, bytes))
+  const auto first = reinterpret_cast<std::uintptr_t>(data);
+  const auto last = first + static_cast<std::uintptr_t>(bytes) - 1;
+  if (bytes > 0 && !(word_is_readable(first) && word_is_readable(last)))
     throw Error(Status::unsupported, "the CPU cannot reach an operand, and " + std::string(why));
 }
 

@@ -6,13 +6,15 @@
 
 namespace fleet {
 
-/// Whether the CPU can read the first and the last of `bytes`. Costs two system calls that do
-/// nothing.
-bool is_readable(const void* data, std::int64_t bytes);
+/// Whether the system reads this byte for us, in about a microsecond. It reads none of a GPU's
+/// memory, of a driver's, of nobody's and of what a handler of the program provides: the CPU may
+/// reach those all the same. Checkers of memory do not mind the question.
+bool system_can_read(const void* data);
 
-/// Throws Error(unsupported), which says `why` no device is asked, unless is_readable(). Use it
-/// where no backend can be asked: the kernel is asked instead, so that memory of a GPU, or memory
-/// that a forked child did not inherit, causes no fault.
+/// Throws Error(unsupported), which says `why` no device is asked, unless the CPU can read the
+/// first and the last of `bytes`. Use it where no backend can be asked: the kernel is asked
+/// instead, so that memory of a GPU, or memory that a forked child did not inherit, causes no
+/// fault.
 void require_readable(const void* data, std::int64_t bytes,
                       std::string_view why = "no device works in a forked child or at exit");
 

@@ -413,40 +413,52 @@ TEST(MemoryOfTheProgramOnAGpu, MustBeOfAGpuThatTheContextUses) {
   });
 }
 
+/// Whether the drop-in keeps dgemm of matrices of 48 x 48 with alpha = 1 and beta = 2 from the BLAS
+/// behind it.
+bool is_kept(const double* a, const double* b, double* c) {
+  const double alpha = 1, beta = 2;
+  const fleet_dropin_call call{.symbol = "dgemm_",
+                               .routine = fleet_dropin_gemm,
+                               .type = 'd',
+                               .side = 0,
+                               .uplo = 0,
+                               .transa = 'n',
+                               .transb = 'n',
+                               .diag = 0,
+                               .m = 48,
+                               .n = 48,
+                               .k = 48,
+                               .alpha = &alpha,
+                               .a = a,
+                               .lda = 48,
+                               .b = b,
+                               .ldb = 48,
+                               .beta = &beta,
+                               .c = c,
+                               .ldc = 48};
+  return fleet_dropin()->offer(&call) == 1;
+}
+
 TEST(MemoryOfTheProgramOnAGpu, IsNotLeftToABlasThatCannotReadIt) {
-  in_a_program_of_its_own(
-      [](FakeGpus& fake) {
-        set_environment("cuda");
-        setenv("FLEETBLAS_LOG_LEVEL", "1", 1);
-        const OnGpu a(fake, 1, 48 * 48 - 1);
-        const std::vector<double> ones(48 * 48, 1.0);
-        std::vector<double> c = ones;
-        const double alpha = 1, beta = 2;
-        const fleet_dropin_call call{.symbol = "dgemm_",
-                                     .routine = fleet_dropin_gemm,
-                                     .type = 'd',
-                                     .side = 0,
-                                     .uplo = 0,
-                                     .transa = 'n',
-                                     .transb = 'n',
-                                     .diag = 0,
-                                     .m = 48,
-                                     .n = 48,
-                                     .k = 48,
-                                     .alpha = &alpha,
-                                     .a = a.data(),
-                                     .lda = 48,
-                                     .b = ones.data(),
-                                     .ldb = 48,
-                                     .beta = &beta,
-                                     .c = c.data(),
-                                     .ldc = 48};
+  for (const bool answers : {true, false})
+    in_a_program_of_its_own(
+        [&](FakeGpus& fake) {
+          set_environment("cuda");
+          setenv("FLEETBLAS_LOG_LEVEL", "1", 1);
+          const OnGpu too_short(fake, 1, 48 * 48 - 1);
+          void* const nobodys =
+              mmap(nullptr, 48 * 48 * 8, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+          fake.answers = answers;
+          const auto* const a = answers ? too_short.data() : static_cast<const double*>(nobodys);
+          const std::vector<double> ones(48 * 48, 1.0);
+          std::vector<double> c = ones;
 
-        EXPECT_EQ(fleet_dropin()->offer(&call), 1);
+          EXPECT_TRUE(is_kept(a, ones.data(), c.data()));
 
-        EXPECT_EQ(c, ones);
-      },
-      "a matrix reaches beyond its memory on a device");
+          EXPECT_EQ(c, ones);
+        },
+        answers ? "a matrix reaches beyond its memory on a device"
+                : "the CPU cannot reach an operand, and no GPU of the program answers");
 }
 
 // A kernel that cannot reach pageable memory would end the process, so a file is not believed
