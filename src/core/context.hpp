@@ -195,6 +195,9 @@ class Context {
 
  private:
   using Homes = std::array<DeviceId, 3>;
+  static bool all_on_host(const Homes& homes) {
+    return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
+  }
   /// Who is to do a call, and why.
   struct Choice {
     bool devices = false;
