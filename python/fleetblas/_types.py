@@ -8,6 +8,7 @@ arrays.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ KNOWN = "float16, bfloat16, float32, float64, complex64, complex128"
 _BY_NAME = {element.name: element for element in TYPES.values() if element.word != "tf32"}
 
 
+@functools.lru_cache(maxsize=64)  # NumPy makes a name anew each time, in a microsecond
 def of(dtype: np.dtype, tf32: bool = False) -> ElementType | None:
     """The type of products of these numbers; None if they have none.
 
