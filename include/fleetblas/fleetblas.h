@@ -553,15 +553,14 @@ FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const flee
  * waits, for a second at most, for queued calls that may start and are the first of their kind and
  * sizes. What needs a kernel that is not loaded while a stream waits is computed by the CPU. The
  * stream goes on after an event that failed, too, and when the process exits: fleet_event_wait has
- * the status. Until the event is done, whatever waits for the stream
- * waits for the event, such as cudaDeviceSynchronize, cudaFree or, unless the stream was made with
- * cudaStreamNonBlocking, the default stream; do nothing of the kind in a thread on which the event
- * depends, and no fleet_host_unregister. A context that starts several devices, as its first call
- * does, waits for them too. Streams share a few hardware queues, in which what is behind a waiting
- * stream waits too. Ours have another priority than streams have by default, and so other queues; a
- * program with many streams, or with priorities, should set CUDA_DEVICE_MAX_CONNECTIONS=32, and
- * none should set CUDA_MODULE_LOADING=EAGER: beside a waiting stream, calls did not end with it on
- * H100.
+ * the status. Until the event is done, whatever waits for the stream waits for the event, such as
+ * cudaDeviceSynchronize, cudaFree or, unless the stream was made with cudaStreamNonBlocking, the
+ * default stream; do nothing of the kind in a thread on which the event depends, and no
+ * fleet_host_unregister. A context that starts several devices, as its first call does, waits for
+ * them too. Streams share a few hardware queues, in which what is behind a waiting stream waits
+ * too. Ours have another priority than streams have by default, and so other queues; a program with
+ * many streams, or with priorities, should set CUDA_DEVICE_MAX_CONNECTIONS=32, and none should set
+ * CUDA_MODULE_LOADING=EAGER: beside a waiting stream, calls did not end with it on H100.
  * FLEET_NO_MEMORY: 4096 streams wait already. Virtual devices have no streams: nothing waits. */
 FLEET_API fleet_status fleet_stream_after(fleet_context* context, int device, void* stream,
                                           const fleet_event* event);

@@ -38,8 +38,9 @@ DeviceTurn::Range range_at(const void* data, std::int64_t bytes) {
 }  // namespace
 
 void Context::start_for_memory_of_program() {
-  if (offloader_.backend_if_started() != nullptr || !offloader_.has_backend()) return;
-  if (gate::only_cpu_left() || !program_uses_gpus()) return;
+  if (offloader_.backend_if_started() != nullptr || !offloader_.has_backend() ||
+      !program_uses_gpus())
+    return;
   const auto turn = take_turn();
   start_devices();
 }

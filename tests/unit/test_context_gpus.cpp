@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_gpus.cpp: contexts with GPUs, from the first call on; the GPUs are virtual devices
-// behind a device library (support/fake_gpus.cpp). Each test is a separate program; it knows
-// nothing below the C API.
+// test_context_gpus.cpp: contexts with GPUs, from the first call on. Each test is a separate
+// program (support/programs_on_gpus.hpp); it knows nothing below the C API.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -20,130 +18,32 @@
 #include "api/dropin.h"
 #include "backend/host/machine.hpp"
 #include "fleetblas/fleetblas.h"
+#include "support/dropin_calls.hpp"
 #include "support/fake_gpus.hpp"
 #include "support/host_context.hpp"
 #include "support/processes.hpp"
+#include "support/programs_on_gpus.hpp"
 #include "support/scale.hpp"
 
 namespace fleet {
 namespace {
 
 using Json = nlohmann::json;
+using test::at_once;
 using test::Ended;
 using test::FakeGpus;
+using test::gives_text;
+using test::gpu_options;
+using test::gpus;
 using test::HostContext;
+using test::in_a_program_of_its_own;
+using test::kGpus;
+using test::multiply;
+using test::multiply_by_ones;
+using test::nobodys_memory;
+using test::OnGpu;
 using test::run_program;
-
-constexpr int kGpus = 2;
-
-std::string machine_file() {
-  const std::string file = test::temporary_file("gpus.json");
-  std::ofstream(file) << to_json(host_machine(kGpus, 2, std::int64_t{1} << 30));
-  return file;
-}
-
-/// Options that send all products to the fake GPUs, by plans for a machine with placeholder rates.
-std::string gpu_options(const std::string& backend) {
-  return "backend=" + backend +
-         ";offload=always;online=off;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" +
-         machine_file();
-}
-
-/// The same as environment variables, for the default context.
-void set_environment(const std::string& backend) {
-  setenv("FLEETBLAS_BACKEND", backend.c_str(), 1);
-  setenv("FLEETBLAS_OFFLOAD", "always", 1);
-  setenv("FLEETBLAS_ONLINE", "off", 1);
-  setenv("FLEETBLAS_TILE", "32", 1);
-  setenv("FLEETBLAS_DEVICE_LIBRARY", FLEETBLAS_FAKE_GPUS, 1);
-  setenv("FLEETBLAS_MACHINE", machine_file().c_str(), 1);
-}
-
-/// The fake GPUs in their initial state.
-FakeGpus& gpus() {
-  FakeGpus* const fake = test::fake_gpus();
-  if (fake == nullptr) std::abort();
-  fake->count = kGpus;
-  fake->open_ms = 0;
-  fake->refuses_to_open = false;
-  fake->opened = 0;
-  return *fake;
-}
-
-/// c = a * ones + 2 * ones: every element becomes edge + 2 if `a` is all ones.
-fleet_status multiply_by_ones(fleet_context* context, std::int64_t edge, const double* a,
-                              std::vector<double>& c) {
-  const std::vector<double> ones(static_cast<std::size_t>(edge * edge), 1.0);
-  c = ones;
-  return fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, edge, edge, edge, 1.0, a, edge,
-                     ones.data(), edge, 2.0, c.data(), edge);
-}
-
-bool multiply(fleet_context* context, std::int64_t edge) {
-  const std::vector<double> ones(static_cast<std::size_t>(edge * edge), 1.0);
-  std::vector<double> c;
-  return multiply_by_ones(context, edge, ones.data(), c) == FLEET_OK &&
-         c == std::vector<double>(c.size(), static_cast<double>(edge) + 2);
-}
-
-/// Whether `give` returns a text that begins with `begin`.
-template <typename Give, typename... Words>
-bool gives_text(fleet_context* context, Give give, Words... words) {
-  char* text = nullptr;
-  const bool given = give(context, words..., &text) == FLEET_OK && text != nullptr;
-  fleet_free_text(text);
-  return given;
-}
-
-/// Memory of the program on GPU 1, all ones.
-class OnGpu {
- public:
-  OnGpu(FakeGpus& gpus, int gpu, std::int64_t elements)
-      : gpus_(gpus), data_(static_cast<double*>(gpus.allocate(gpu, elements * 8))) {
-    std::fill_n(data_, elements, 1.0);
-  }
-  ~OnGpu() { gpus_.release(data_); }
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
-  const double* data() const { return data_; }
-
- private:
-  FakeGpus& gpus_;
-  double* data_;
-};
-
-/// Runs `test` in a process that has not called the library before. It must write `output` to
-/// stderr.
-template <typename Test>
-void in_a_program_of_its_own(Test&& test, const std::string& output = "") {
-  const Ended ended = run_program(
-      [&] {
-        test(gpus());
-        std::fflush(stdout);
-        return testing::Test::HasFailure() ? 1 : 7;
-      },
-      120);
-  EXPECT_EQ(ended.code, 7) << ended.output;
-  EXPECT_NE(ended.output.find(output), std::string::npos) << ended.output;
-}
-
-/// Runs all jobs at once; "" if every one returned true, else the failed ones with their last
-/// messages.
-std::string at_once(const std::vector<std::function<bool()>>& jobs) {
-  std::atomic<bool> go{false};
-  std::vector<std::string> complaints(jobs.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    threads.emplace_back([&, i] {
-      while (!go) std::this_thread::yield();
-      if (!jobs[i]()) complaints[i] = "job " + std::to_string(i) + ": " + fleet_message() + "\n";
-    });
-  go = true;
-  for (std::thread& thread : threads) thread.join();
-  std::string all;
-  for (const std::string& complaint : complaints) all += complaint;
-  return all;
-}
+using test::set_environment;
 
 /// First calls that a program may make, each for a thread of its own; `context` may be nullptr,
 /// which is the default one.
@@ -385,13 +285,11 @@ TEST(MemoryOfTheProgramOnAGpu, IsRefusedWhereNoGpuAnswersAndTheCpuCannotReadIt) 
     constexpr std::int64_t kEdge = 48;
     const HostContext context(gpu_options("cuda"));
     EXPECT_TRUE(multiply(context, kEdge));
-    void* const nobodys =
-        mmap(nullptr, kEdge * kEdge * 8, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const double* const nobodys = nobodys_memory(kEdge * kEdge);
     fake.answers = false;
     std::vector<double> c;
 
-    EXPECT_EQ(multiply_by_ones(context, kEdge, static_cast<const double*>(nobodys), c),
-              FLEET_UNSUPPORTED);
+    EXPECT_EQ(multiply_by_ones(context, kEdge, nobodys, c), FLEET_UNSUPPORTED);
 
     EXPECT_STREQ(fleet_message(),
                  "the CPU cannot reach an operand, and no GPU of the program answers");
@@ -413,32 +311,6 @@ TEST(MemoryOfTheProgramOnAGpu, MustBeOfAGpuThatTheContextUses) {
   });
 }
 
-/// Whether the drop-in keeps dgemm of matrices of 48 x 48 with alpha = 1 and beta = 2 from the BLAS
-/// behind it.
-bool is_kept(const double* a, const double* b, double* c) {
-  const double alpha = 1, beta = 2;
-  const fleet_dropin_call call{.symbol = "dgemm_",
-                               .routine = fleet_dropin_gemm,
-                               .type = 'd',
-                               .side = 0,
-                               .uplo = 0,
-                               .transa = 'n',
-                               .transb = 'n',
-                               .diag = 0,
-                               .m = 48,
-                               .n = 48,
-                               .k = 48,
-                               .alpha = &alpha,
-                               .a = a,
-                               .lda = 48,
-                               .b = b,
-                               .ldb = 48,
-                               .beta = &beta,
-                               .c = c,
-                               .ldc = 48};
-  return fleet_dropin()->offer(&call) == 1;
-}
-
 TEST(MemoryOfTheProgramOnAGpu, IsNotLeftToABlasThatCannotReadIt) {
   for (const bool answers : {true, false})
     in_a_program_of_its_own(
@@ -446,16 +318,14 @@ TEST(MemoryOfTheProgramOnAGpu, IsNotLeftToABlasThatCannotReadIt) {
           set_environment("cuda");
           setenv("FLEETBLAS_LOG_LEVEL", "1", 1);
           const OnGpu too_short(fake, 1, 48 * 48 - 1);
-          void* const nobodys =
-              mmap(nullptr, 48 * 48 * 8, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
           fake.answers = answers;
-          const auto* const a = answers ? too_short.data() : static_cast<const double*>(nobodys);
-          const std::vector<double> ones(48 * 48, 1.0);
-          std::vector<double> c = ones;
+          test::Offer offer(48);
+          fleet_dropin_call call = offer.call();
+          call.a = answers ? too_short.data() : nobodys_memory(48 * 48);
 
-          EXPECT_TRUE(is_kept(a, ones.data(), c.data()));
+          EXPECT_EQ(fleet_dropin()->offer(&call), 1);
 
-          EXPECT_EQ(c, ones);
+          EXPECT_TRUE(offer.untouched());
         },
         answers ? "a matrix reaches beyond its memory on a device"
                 : "the CPU cannot reach an operand, and no GPU of the program answers");
